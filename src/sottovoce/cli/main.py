@@ -1,0 +1,66 @@
+"""The command `sottovoce`: verbs load their module only when called, so `--help` stays instant."""
+
+import importlib
+import sys
+from collections.abc import Mapping
+
+import click
+
+from sottovoce import __version__
+from sottovoce.errors import SottovoceError
+
+VERBS: Mapping[str, str] = {
+    "corpus": "sottovoce.cli.corpus:corpus",
+    "demo": "sottovoce.cli.demo:demo",
+    "epsilon": "sottovoce.cli.epsilon:epsilon",
+}
+
+
+class LazyVerbs(click.Group):
+    """A group that imports a verb's module when the verb is used or described."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module_name, _, attribute = VERBS[cmd_name].partition(":")
+        command = getattr(importlib.import_module(module_name), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=LazyVerbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sottovoce")
+def sottovoce() -> None:
+    """Private language understanding: release the text, train the model, know what it cost."""
+
+
+def main() -> None:
+    """Run the command; whatever a user can mend becomes one sentence and exit code 2."""
+    try:
+        sottovoce(standalone_mode=False)
+    except click.exceptions.Exit as end:
+        sys.exit(end.exit_code)
+    except click.Abort:
+        click.echo("Interrupted.", err=True)
+        sys.exit(130)
+    except click.ClickException as problem:
+        problem.show()
+        sys.exit(2)
+    except SottovoceError as problem:
+        click.echo(f"Error: {problem}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`); there is nobody left to tell.
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as problem:
+        where = f" ({problem.filename})" if problem.filename else ""
+        click.echo(f"Error: {problem.strerror or problem}{where}.", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

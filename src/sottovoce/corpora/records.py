@@ -1,0 +1,67 @@
+"""One utterance: what was said, what it means, and who said it.
+
+Tokens with BIO slot labels are the primary form; `text` keeps the original characters, so that
+character spans and labels convert into each other without loss (see `spans`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sottovoce.errors import InvalidInput
+
+OUTSIDE = "O"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utterance:
+    """A labelled utterance. `extra` holds whatever other keys its file carried.
+
+    >>> u = Utterance(tokens=("call", "mum"), slots=("O", "B-contact"), intent="call")
+    >>> u.text
+    'call mum'
+    >>> Utterance(tokens=("call", "mum"), slots=("O",))
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected one slot label for each of 2 tokens, got 1.
+    """
+
+    tokens: tuple[str, ...]
+    slots: tuple[str, ...]
+    intent: str = ""
+    user: str = ""
+    id: str = ""
+    text: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.tokens) != len(self.slots):
+            raise InvalidInput(
+                f"Expected one slot label for each of {len(self.tokens)} tokens, "
+                f"got {len(self.slots)}."
+            )
+        if not self.text:
+            object.__setattr__(self, "text", " ".join(self.tokens))
+
+
+def check_bio(slots: tuple[str, ...]) -> None:
+    """Refuse labels that are not BIO: every I-x must follow a B-x or an I-x.
+
+    >>> check_bio(("O", "B-name", "I-name"))
+    >>> check_bio(("O", "I-name"))
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected B-name or I-name before I-name at token 1, got O.
+    """
+    previous = OUTSIDE
+    for position, label in enumerate(slots):
+        if label != OUTSIDE:
+            prefix, kind = label[:2], label[2:]
+            if prefix not in ("B-", "I-") or not kind:
+                raise InvalidInput(
+                    f"Expected O, B-type or I-type at token {position}, got {label!r}."
+                )
+            if prefix == "I-" and (previous == OUTSIDE or previous[2:] != kind):
+                raise InvalidInput(
+                    f"Expected B-{kind} or I-{kind} before {label} at token {position}, "
+                    f"got {previous}."
+                )
+        previous = label

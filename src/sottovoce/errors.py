@@ -1,0 +1,25 @@
+"""The errors a person may meet. Each says what was expected, what came, and what to do.
+
+All of them are `ValueError`s, so a caller who knows nothing of this package can still catch them;
+the command line prints their text as one sentence and exits with 2.
+"""
+
+
+class SottovoceError(ValueError):
+    """Anything the user can mend."""
+
+
+class InvalidInput(SottovoceError):
+    """An argument, an option or a file is not what it has to be."""
+
+
+class CannotAccount(SottovoceError):
+    """These facts may not be combined into one statement (a wrong unit, relation or notion)."""
+
+
+class BudgetExceeded(SottovoceError):
+    """Spending was refused, before anything was released, because it would overrun the budget."""
+
+
+class LedgerDamaged(SottovoceError):
+    """A ledger on disk cannot be trusted: a line was altered, or it belongs to something else."""

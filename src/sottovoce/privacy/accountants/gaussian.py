@@ -1,0 +1,74 @@
+"""The Gaussian mechanism without amplification, exactly.
+
+A release with mu = sensitivity / standard deviation satisfies (epsilon, delta) if and only if
+    delta >= Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)        (Balle and Wang 2018)
+and releases compose as mu = sqrt(sum mu_t^2). Written with a = epsilon/mu - mu/2 the second term is
+phi(a) times Mills' ratio of a + mu, which neither overflows nor cancels: the formula serves from
+epsilon 1e-6 to 1e25.
+"""
+
+import math
+from collections.abc import Iterable
+
+from scipy.optimize import brentq
+from scipy.special import erfcx, log_ndtr
+
+
+def compose(mus: Iterable[float]) -> float:
+    """The mu of several releases together.
+
+    >>> compose([3.0, 4.0])
+    5.0
+    """
+    return math.hypot(*mus)
+
+
+def delta_of(mu: float, epsilon: float) -> float:
+    """The smallest delta at which a release with this mu satisfies epsilon.
+
+    >>> round(delta_of(1.0, 3.0), 8)
+    0.00153719
+    """
+    return _delta_at(epsilon / mu - mu / 2, mu) if mu > 0 else 0.0
+
+
+def epsilon_of(mu: float, delta: float) -> float:
+    """The smallest epsilon at which a release with this mu satisfies delta.
+
+    >>> round(epsilon_of(1.0, 1e-5), 6)
+    4.377178
+    """
+    if mu == 0:
+        return 0.0
+    if delta == 0 or math.isinf(mu):
+        return math.inf
+    lowest = -mu / 2  # epsilon = 0
+    if _delta_at(lowest, mu) <= delta:
+        return 0.0
+    # Above this a even the first term, Phi(-a), is below delta; it bounds delta from above.
+    highest = max(math.sqrt(-2 * math.log(delta)), lowest) + 1
+    a: float = brentq(
+        lambda a: _delta_at(a, mu) - delta, lowest, highest, xtol=1e-14, rtol=1e-15, maxiter=500
+    )
+    return mu * (a + mu / 2)
+
+
+def mu_of(epsilon: float, delta: float) -> float:
+    """The largest mu that satisfies epsilon and delta: the inverse of `epsilon_of`.
+
+    >>> round(mu_of(4.377178, 1e-5), 5)
+    1.0
+    """
+    low, high = 0.0, 1.0
+    while epsilon_of(high, delta) < epsilon:
+        low, high = high, 2 * high
+    while high - low > 1e-13 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if epsilon_of(middle, delta) <= epsilon else (low, middle)
+    return low
+
+
+def _delta_at(a: float, mu: float) -> float:
+    log_density = -a * a / 2
+    mills = erfcx((a + mu) / math.sqrt(2)) / 2  # times phi(a) sqrt(2 pi) below
+    return float(math.exp(log_ndtr(-a)) - math.exp(log_density) * mills)

@@ -1,0 +1,229 @@
+"""From executed facts to a guarantee: the losses they cause, the tightest valid accountant, named.
+
+Nothing here is told a noise multiplier by a person. Facts that cannot be vouched for lead to the
+verdict "no-guarantee" with reasons; facts that cannot be put on one page (another unit, metric and
+plain epsilon) are refused.
+"""
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sottovoce import _validate
+from sottovoce.errors import CannotAccount
+from sottovoce.privacy.accountants import gaussian, pld, rdp, tokens
+from sottovoce.privacy.accountants.losses import (
+    ApproximateLoss,
+    ConcentratedLoss,
+    GaussianLoss,
+    LaplaceLoss,
+    Loss,
+    PoissonGaussianLoss,
+    PureLoss,
+    TokenLoss,
+    dominates,
+)
+from sottovoce.privacy.facts import Fact
+from sottovoce.privacy.guarantee import Guarantee, Notion, Relation, Unit, Verdict
+
+# Pools whose members cannot be ordered are tried out in every combination, up to this many.
+_MOST_COMBINATIONS = 10_000
+
+Losses = Sequence[tuple[Loss, int]]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One fact and how often it happened."""
+
+    fact: Fact
+    count: int = 1
+
+
+def account(
+    entries: Iterable[Entry],
+    *,
+    unit: Unit,
+    relation: Relation,
+    delta: float,
+    assumptions: Sequence[str] = (),
+    not_covered: Sequence[str] = (),
+) -> Guarantee:
+    """The guarantee that everything in `entries` together gives to one unit.
+
+    >>> from sottovoce.privacy.facts import NoisySum
+    >>> step = NoisySum(unit=Unit.EXAMPLE, clip_norm=1, noise_stds=(1.0,), sampling_rate=0.007)
+    >>> g = account([Entry(step, 1400)], unit=Unit.EXAMPLE, relation=Relation.ADD_OR_REMOVE,
+    ...             delta=5e-4)
+    >>> g.verdict.value, round(g.epsilon, 3), g.accountant
+    ('holds', 1.011, 'PLD of the Poisson-sampled Gaussian')
+    """
+    entries = [entry for entry in entries if entry.count > 0]
+    facts = [entry.fact for entry in entries]
+    _validate.delta(delta)
+    notion = _common_notion(facts)
+    for fact in facts:
+        if fact.unit is not unit:
+            raise CannotAccount(
+                f"Expected every fact to protect one {unit}, got a {fact.kind} that protects one "
+                f"{fact.unit}; keep one ledger for each privacy unit."
+            )
+    stated = _once(itertools.chain(*(fact.assumptions(relation) for fact in facts), assumptions))
+    objections = _once(itertools.chain(*(fact.objections(relation) for fact in facts)))
+    epsilon, accountant = math.inf, "none"
+    if not objections:
+        epsilon, accountant = _worst_combination(entries, delta, relation)
+        if math.isinf(epsilon):
+            objections = _why_infinite(entries, delta, relation)
+    return Guarantee(
+        epsilon=math.inf if objections else epsilon,
+        delta=delta,
+        unit=unit,
+        relation=relation,
+        notion=notion,
+        accountant=accountant,
+        verdict=Verdict.NO_GUARANTEE if objections else Verdict.HOLDS,
+        reasons=objections,
+        assumptions=stated,
+        not_covered=_once(not_covered),
+    )
+
+
+def tightest(losses: Losses, delta: float, relation: Relation) -> tuple[float, str]:
+    """The smallest epsilon that a valid accountant gives for these losses, and its name."""
+    stated = [(loss, n) for loss, n in losses if isinstance(loss, ApproximateLoss)]
+    if stated:
+        return _beside_stated(stated, losses, delta, relation)
+    kinds = {type(loss) for loss, _ in losses}
+    if not losses:
+        return 0.0, "nothing released"
+    if kinds <= {GaussianLoss}:
+        mu = gaussian.compose(
+            loss.mu * math.sqrt(n) for loss, n in losses if isinstance(loss, GaussianLoss)
+        )
+        return gaussian.epsilon_of(mu, delta), "analytic Gaussian"
+    if kinds <= {TokenLoss} and delta > 0:
+        exact = [(loss, n) for loss, n in losses if isinstance(loss, TokenLoss)]
+        return tokens.epsilon_of(exact, delta), "exact token composition"
+    if delta == 0:
+        return _pure_sum(losses), "pure composition"
+    if ConcentratedLoss in kinds:
+        return rdp.epsilon_of(_without_tokens(losses), delta, relation), "RDP"
+    sampled_only = kinds <= {PoissonGaussianLoss}
+    composed = pld.epsilon_of(losses, delta, relation)
+    if composed > pld.LARGEST_EPSILON:
+        return composed, "analytic Gaussian, amplification disregarded"
+    name = "PLD of the Poisson-sampled Gaussian" if sampled_only else "PLD"
+    pure = _pure_sum(losses)
+    return (pure, "pure composition") if pure < composed else (composed, name)
+
+
+def _worst_combination(
+    entries: Sequence[Entry], delta: float, relation: Relation
+) -> tuple[float, str]:
+    """Of each pool one member counts; where members cannot be ordered, the worst choice does."""
+    certain: list[tuple[Loss, int]] = []
+    pools: dict[str, list[Losses]] = defaultdict(list)
+    for entry in entries:
+        losses = entry.fact.losses(relation)
+        if entry.fact.pool is None:
+            certain += [(loss, n * entry.count) for loss, n in losses]
+        else:
+            pools[entry.fact.pool].append(losses)
+    choices = [_undominated(members) for members in pools.values()]
+    if math.prod(len(choice) for choice in choices) > _MOST_COMBINATIONS:
+        raise CannotAccount(
+            f"Expected at most {_MOST_COMBINATIONS} combinations of unlike releases in pools, got "
+            "more; give the members of a pool the same mechanism."
+        )
+    return max(
+        tightest(_merged(itertools.chain(certain, *picked)), delta, relation)
+        for picked in itertools.product(*choices)
+    )
+
+
+def _undominated(members: Sequence[Losses]) -> list[Losses]:
+    kept: list[Losses] = []
+    for member in members:
+        if any(_covers(other, member) for other in kept):
+            continue
+        kept = [other for other in kept if not _covers(member, other)] + [member]
+    return kept
+
+
+def _covers(worse: Losses, other: Losses) -> bool:
+    return len(worse) == len(other) and all(
+        n >= m and dominates(a, b) for (a, n), (b, m) in zip(worse, other, strict=True)
+    )
+
+
+def _beside_stated(
+    stated: Sequence[tuple[ApproximateLoss, int]], losses: Losses, delta: float, relation: Relation
+) -> tuple[float, str]:
+    """Where an (epsilon, delta) is all that is known, both are simply added to the rest."""
+    spent_epsilon = sum(loss.epsilon * count for loss, count in stated)
+    spent_delta = sum(loss.delta * count for loss, count in stated)
+    if spent_delta > delta:
+        return math.inf, "none"
+    rest = [(loss, count) for loss, count in losses if not isinstance(loss, ApproximateLoss)]
+    epsilon, name = tightest(rest, delta - spent_delta, relation)
+    return epsilon + spent_epsilon, f"basic composition with {name}" if rest else "as stated"
+
+
+def _pure_sum(losses: Losses) -> float:
+    total = 0.0
+    for loss, count in losses:
+        match loss:
+            case LaplaceLoss(epsilon=epsilon) | PureLoss(epsilon=epsilon):
+                total += epsilon * count
+            case TokenLoss():
+                total += tokens.pure_epsilon([(loss, count)])
+            case _:
+                return math.inf
+    return total
+
+
+def _without_tokens(losses: Losses) -> Losses:
+    return [
+        (PureLoss(loss.log_ratio) if isinstance(loss, TokenLoss) else loss, n) for loss, n in losses
+    ]
+
+
+def _why_infinite(entries: Sequence[Entry], delta: float, relation: Relation) -> tuple[str, ...]:
+    if delta == 0 and any(
+        isinstance(loss, GaussianLoss | PoissonGaussianLoss | ConcentratedLoss)
+        for entry in entries
+        for loss, _ in entry.fact.losses(relation)
+    ):
+        return ("Gaussian noise gives no pure epsilon; state a delta above 0",)
+    unbounded = [
+        entry.fact
+        for entry in entries
+        if math.isinf(_worst_combination([entry], delta, relation)[0])
+    ]
+    return _once(fact.why_infinite() for fact in unbounded) or (
+        f"at delta {delta:g} the releases together have no finite epsilon",
+    )
+
+
+def _common_notion(facts: Sequence[Fact]) -> Notion:
+    notions = {fact.notion for fact in facts}
+    if len(notions) > 1:
+        raise CannotAccount(
+            "Expected plain and metric differential privacy in ledgers of their own, got both: "
+            "a metric epsilon is per unit of distance and cannot be added to a plain one."
+        )
+    return notions.pop() if notions else Notion.DP
+
+
+def _merged(losses: Iterable[tuple[Loss, int]]) -> Losses:
+    counts: dict[Loss, int] = defaultdict(int)
+    for loss, count in losses:
+        counts[loss] += count
+    return list(counts.items())
+
+
+def _once(sentences: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(sentences))

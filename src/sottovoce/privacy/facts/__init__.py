@@ -1,0 +1,34 @@
+"""What executed mechanisms did, one kind of fact a file; see `fact` for the idea."""
+
+from sottovoce.privacy.facts.fact import SEEDED, Fact, fact_from_json
+from sottovoce.privacy.facts.noisy_sum import (
+    SMALLEST_NOISE,
+    Assignment,
+    Contribution,
+    NoisySum,
+    Sampling,
+    ScaleSource,
+)
+from sottovoce.privacy.facts.noisy_vector import Noise, NoisyVector, amplified
+from sottovoce.privacy.facts.releases import BoundedRelease, MetricRelease, Unprotected
+from sottovoce.privacy.facts.replaced_tokens import ReplacedTokens, SurrogateSource
+
+__all__ = [
+    "SEEDED",
+    "SMALLEST_NOISE",
+    "Assignment",
+    "BoundedRelease",
+    "Contribution",
+    "Fact",
+    "MetricRelease",
+    "Noise",
+    "NoisySum",
+    "NoisyVector",
+    "ReplacedTokens",
+    "Sampling",
+    "ScaleSource",
+    "SurrogateSource",
+    "Unprotected",
+    "amplified",
+    "fact_from_json",
+]

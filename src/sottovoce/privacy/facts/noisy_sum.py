@@ -1,0 +1,172 @@
+"""The fact of private training: Gaussian noise on a sum of clipped contributions."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.accountants.losses import GaussianLoss, Loss, PoissonGaussianLoss
+from sottovoce.privacy.facts.fact import Fact
+from sottovoce.privacy.guarantee import Relation
+
+# Below this share of the clip norm, float32 noise has too few values left to be a Gaussian.
+SMALLEST_NOISE = 2.0**-20
+
+
+class Contribution(StrEnum):
+    """What is clipped: the vector of one unit, or a mean in which several units are mixed."""
+
+    PER_UNIT = "per-unit"
+    MIXED = "mixed"
+
+
+class Sampling(StrEnum):
+    """How units get into a step."""
+
+    POISSON = "poisson"
+    SHUFFLE = "shuffle"
+    EVERYONE = "everyone"
+
+
+class Assignment(StrEnum):
+    """How a record finds its worker or micro-batch: by itself, or by its place in the batch."""
+
+    INDEPENDENT = "independent"
+    POSITIONAL = "positional"
+
+
+class ScaleSource(StrEnum):
+    """Where the layer scales alpha_k came from."""
+
+    ONES = "ones"
+    SHAPES = "shapes"
+    PUBLIC = "public"
+    DP = "dp"
+    FIRST_BATCH = "first-batch"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisySum(Fact):
+    """Gaussian noise on a sum of clipped contributions: one step of private training.
+
+    `noise_stds[k]` is the standard deviation on the *sum* in layer k and `scales[k]` is alpha_k; a
+    single contribution has norm at most `clip_norm` after division by alpha_k. The master formula
+    is z_eff = min_k S_k / (kappa C alpha_k). Where every layer is clipped by itself to C alpha_k
+    (`clipped_per_layer`), the shares add up: 1 / z_eff^2 = kappa^2 sum_k (C alpha_k / S_k)^2.
+
+    A worker that adds its own share of the noise records that share with its `rank`; the shares
+    must be merged before anything can be said (see `ledger.merge_workers`).
+    """
+
+    clip_norm: float
+    noise_stds: tuple[float, ...]
+    scales: tuple[float, ...] = (1.0,)
+    contribution: Contribution = Contribution.PER_UNIT
+    clipped_per_layer: bool = False
+    sampling: Sampling = Sampling.POISSON
+    sampling_rate: float | None = None
+    assignment: Assignment = Assignment.INDEPENDENT
+    scale_source: ScaleSource = ScaleSource.ONES
+    workers: int = 1
+    rank: int | None = None
+
+    kind: ClassVar[str] = "noisy-sum"
+
+    def __post_init__(self) -> None:
+        _validate.positive("clip_norm", self.clip_norm)
+        _validate.at_least_one("workers", self.workers)
+        if not self.scales or len(self.scales) != len(self.noise_stds):
+            raise InvalidInput(
+                f"Expected one noise standard deviation for each of {len(self.scales)} layer "
+                f"scales, got {len(self.noise_stds)}."
+            )
+        for scale, std in zip(self.scales, self.noise_stds, strict=True):
+            _validate.positive("every layer scale", scale)
+            _validate.not_negative("every noise standard deviation", std)
+        if self.sampling is Sampling.POISSON:
+            if self.sampling_rate is None:
+                raise InvalidInput("Expected a sampling_rate with Poisson sampling, got none.")
+            _validate.rate("sampling_rate", self.sampling_rate)
+        if self.sampling is Sampling.SHUFFLE and self.pool is None:
+            raise InvalidInput("Expected a pool (the name of the epoch) with shuffled batches.")
+
+    def noise_multiplier(self, relation: Relation) -> float:
+        """z_eff of the master formula, against the sensitivity under this relation."""
+        return self._noise_over_norm() / self._kappa(relation)
+
+    def _kappa(self, relation: Relation) -> int:
+        # Adding one record to a mean can turn the clipped mean around: 2 under both relations.
+        mixed = self.contribution is Contribution.MIXED
+        return 2 if mixed or relation is Relation.REPLACE_ONE else 1
+
+    def _noise_over_norm(self) -> float:
+        shares = [
+            std / (self.clip_norm * scale)
+            for scale, std in zip(self.scales, self.noise_stds, strict=True)
+        ]
+        if not self.clipped_per_layer:
+            return min(shares)
+        return 0.0 if 0 in shares else 1 / math.hypot(*(1 / share for share in shares))
+
+    def losses(self, relation: Relation) -> list[tuple[Loss, int]]:
+        noise = self.noise_multiplier(relation)
+        if self.sampling is not Sampling.POISSON:
+            return [(GaussianLoss(1 / noise), 1)]
+        assert self.sampling_rate is not None
+        if self.contribution is Contribution.PER_UNIT:
+            # The accountant itself knows that replacing moves the sum twice as far.
+            noise = self._noise_over_norm()
+        return [(PoissonGaussianLoss(self.sampling_rate, noise), 1)]
+
+    def objections(self, relation: Relation) -> list[str]:
+        found = []
+        if self.rank is not None:
+            found.append(
+                f"this is the share of worker {self.rank} of {self.workers} alone; merge the "
+                "ledgers of all workers first"
+            )
+        if min(s / a for a, s in zip(self.scales, self.noise_stds, strict=True)) < (
+            SMALLEST_NOISE * self.clip_norm
+        ):
+            found.append(
+                "noise below 2^-20 of the clip norm is no longer Gaussian in float32 arithmetic"
+            )
+        if self.scale_source is ScaleSource.FIRST_BATCH:
+            found.append(
+                "the layer scales alpha were taken from a private gradient without noise, so "
+                "noise and clipping themselves depend on the data"
+            )
+        if relation is Relation.ADD_OR_REMOVE:
+            if self.sampling is Sampling.SHUFFLE:
+                found.append(
+                    "with shuffled or fixed batches one added record moves the others between "
+                    "batches; only the relation replace-one can be vouched for"
+                )
+            if self.contribution is Contribution.MIXED and (
+                self.assignment is Assignment.POSITIONAL
+            ):
+                found.append(
+                    "records were dealt to workers by position, so one added record re-deals "
+                    "every worker; assign each record independently"
+                )
+        return found
+
+    def assumptions(self, relation: Relation) -> list[str]:
+        stated = super().assumptions(relation)
+        if self.sampling is Sampling.POISSON:
+            stated.append(
+                f"every {self.unit} enters each step independently with probability "
+                f"{self.sampling_rate:g}, and nobody learns who did"
+            )
+        elif self.sampling is Sampling.SHUFFLE:
+            stated.append(
+                f"every {self.unit} is in one batch an epoch, at a place that does not depend on "
+                "the data (no amplification is claimed)"
+            )
+        if self.contribution is Contribution.MIXED:
+            stated.append(f"each {self.unit} goes to its worker independently of all others")
+        stated.append("sums are divided by configured sizes, never by realised ones")
+        stated.append("floating-point noise stands for real-valued Gaussian noise")
+        return stated

@@ -1,0 +1,91 @@
+"""The fact of noisy counts: noise on a vector whose change between neighbours is bounded."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.accountants.losses import (
+    ConcentratedLoss,
+    GaussianLoss,
+    LaplaceLoss,
+    Loss,
+    PureLoss,
+)
+from sottovoce.privacy.facts.fact import Fact
+from sottovoce.privacy.guarantee import Relation
+
+
+class Noise(StrEnum):
+    """The family of noise that was added."""
+
+    LAPLACE = "laplace"
+    DISCRETE_LAPLACE = "discrete-laplace"
+    GAUSSIAN = "gaussian"
+    DISCRETE_GAUSSIAN = "discrete-gaussian"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyVector(Fact):
+    """Noise on a vector whose change between neighbours is bounded: counts, layer norms.
+
+    `sensitivity` is for adding or removing one unit: the L1 norm for Laplace kinds, the L2 norm for
+    Gaussian kinds, in the units of `scale`. Replacing one unit moves the vector at most twice as
+    far, or by `replace_sensitivity` where more is known.
+    """
+
+    noise: Noise
+    scale: float
+    sensitivity: float
+    replace_sensitivity: float | None = None
+    sampling_rate: float | None = None
+
+    kind: ClassVar[str] = "noisy-vector"
+
+    def __post_init__(self) -> None:
+        _validate.positive("scale", self.scale)
+        _validate.positive("sensitivity", self.sensitivity)
+        if self.sampling_rate is not None:
+            _validate.rate("sampling_rate", self.sampling_rate)
+            if self.noise not in (Noise.LAPLACE, Noise.DISCRETE_LAPLACE):
+                raise InvalidInput(
+                    f"Expected Laplace noise where clients are sampled, got {self.noise}."
+                )
+
+    def losses(self, relation: Relation) -> list[tuple[Loss, int]]:
+        sensitivity = self.sensitivity
+        if relation is Relation.REPLACE_ONE:
+            sensitivity = self.replace_sensitivity or 2 * sensitivity
+        ratio = sensitivity / self.scale
+        if self.sampling_rate is not None and self.sampling_rate < 1:
+            return [(PureLoss(amplified(ratio, self.sampling_rate)), 1)]
+        match self.noise:
+            case Noise.LAPLACE:
+                return [(LaplaceLoss(ratio), 1)]
+            case Noise.DISCRETE_LAPLACE:
+                return [(PureLoss(ratio), 1)]
+            case Noise.GAUSSIAN:
+                return [(GaussianLoss(ratio), 1)]
+            case Noise.DISCRETE_GAUSSIAN:
+                return [(ConcentratedLoss(ratio**2 / 2), 1)]
+
+    def assumptions(self, relation: Relation) -> list[str]:
+        stated = super().assumptions(relation)
+        if self.sampling_rate is not None and self.sampling_rate < 1:
+            stated.append("observers do not learn which clients were sampled")
+        if self.noise in (Noise.LAPLACE, Noise.GAUSSIAN):
+            stated.append(f"floating-point noise stands for real-valued {self.noise} noise")
+        return stated
+
+
+def amplified(epsilon: float, rate: float) -> float:
+    """The epsilon of a pure mechanism run on a random share `rate` of the units.
+
+    >>> round(amplified(1.0, 0.1), 6)
+    0.158565
+    """
+    if epsilon > 700:
+        return epsilon + math.log(rate)
+    return math.log1p(rate * math.expm1(epsilon))

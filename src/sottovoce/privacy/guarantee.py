@@ -1,0 +1,216 @@
+"""What may be said about a release: the guarantee that holds, and the claim a recipe makes.
+
+A `Guarantee` is derived from executed facts (see `accounting`); a `Claim` is the arithmetic of the
+publication that proposed the recipe. They are shown beside each other, never mixed.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Self
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput
+
+
+class Unit(StrEnum):
+    """Whose presence or value is protected."""
+
+    TOKEN = "token"
+    UTTERANCE = "utterance"
+    USER = "user"
+    EXAMPLE = "example"
+
+
+class Relation(StrEnum):
+    """Which two inputs count as neighbours."""
+
+    ADD_OR_REMOVE = "add-or-remove"
+    REPLACE_ONE = "replace-one"
+
+
+class Notion(StrEnum):
+    """Plain differential privacy, or differential privacy scaled by a distance."""
+
+    DP = "dp"
+    METRIC_DP = "metric-dp"
+
+
+class Verdict(StrEnum):
+    HOLDS = "holds"
+    NO_GUARANTEE = "no-guarantee"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """What is true of everything that was released, to one privacy unit.
+
+    >>> g = Guarantee(epsilon=3.9331, delta=5e-4, unit=Unit.EXAMPLE,
+    ...               relation=Relation.ADD_OR_REMOVE, accountant="PLD")
+    >>> print(g)
+    Adding or removing any one example changes the probability of any outcome by a factor of at
+    most e^3.94, except with probability at most 0.0005 (differential privacy with epsilon = 3.94,
+    delta = 0.0005; accountant: PLD).
+    >>> Guarantee.from_json(g.to_json()) == g
+    True
+    """
+
+    epsilon: float
+    delta: float
+    unit: Unit
+    relation: Relation
+    accountant: str
+    notion: Notion = Notion.DP
+    verdict: Verdict = Verdict.HOLDS
+    reasons: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.epsilon) or self.epsilon < 0:
+            raise InvalidInput(f"Expected epsilon >= 0, got {self.epsilon:g}.")
+        _validate.delta(self.delta)
+        if self.verdict is Verdict.HOLDS and math.isinf(self.epsilon):
+            raise InvalidInput("Expected a finite epsilon for a guarantee that holds, got inf.")
+        if self.verdict is Verdict.NO_GUARANTEE and not self.reasons:
+            raise InvalidInput("Expected at least one reason for the verdict no-guarantee.")
+
+    @property
+    def holds(self) -> bool:
+        return self.verdict is Verdict.HOLDS
+
+    def __str__(self) -> str:
+        """One sentence that a lawyer could read; assumptions and gaps are part of it."""
+        if not self.holds:
+            return f"No guarantee can be given to any one {self.unit}: {'; '.join(self.reasons)}."
+        epsilon, neighbours = rounded_up(self.epsilon), _NEIGHBOURS[self.relation]
+        exception = f", except with probability at most {self.delta:g}" if self.delta else ""
+        distance = " for every unit of distance" if self.notion is Notion.METRIC_DP else ""
+        kind = "differential privacy" if self.notion is Notion.DP else "metric differential privacy"
+        sentence = (
+            f"{neighbours} any one {self.unit} changes the probability of any outcome by a factor "
+            f"of at most e^{epsilon}{distance}{exception} ({kind} with epsilon = {epsilon}, "
+            f"delta = {self.delta:g}; accountant: {self.accountant})"
+        )
+        if self.assumptions:
+            sentence += f", provided that {'; '.join(self.assumptions)}"
+        if self.not_covered:
+            sentence += f"; not covered: {'; '.join(self.not_covered)}"
+        return sentence + "."
+
+    def qualified(
+        self, *, assumptions: tuple[str, ...] = (), not_covered: tuple[str, ...] = ()
+    ) -> Self:
+        """The same guarantee under further assumptions or with further gaps, each named once."""
+        return replace(
+            self,
+            assumptions=tuple(dict.fromkeys(self.assumptions + assumptions)),
+            not_covered=tuple(dict.fromkeys(self.not_covered + not_covered)),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "epsilon": number_to_json(self.epsilon),
+            "delta": self.delta,
+            "unit": str(self.unit),
+            "relation": str(self.relation),
+            "notion": str(self.notion),
+            "accountant": self.accountant,
+            "verdict": str(self.verdict),
+            "reasons": list(self.reasons),
+            "assumptions": list(self.assumptions),
+            "not_covered": list(self.not_covered),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        try:
+            return cls(
+                epsilon=number_from_json(data["epsilon"]),
+                delta=float(data["delta"]),
+                unit=Unit(data["unit"]),
+                relation=Relation(data["relation"]),
+                notion=Notion(data.get("notion", Notion.DP)),
+                accountant=str(data["accountant"]),
+                verdict=Verdict(data["verdict"]),
+                reasons=tuple(data["reasons"]),
+                assumptions=tuple(data["assumptions"]),
+                not_covered=tuple(data.get("not_covered", ())),
+            )
+        except (KeyError, TypeError) as problem:
+            raise InvalidInput(f"Expected a guarantee in JSON, but {problem!r}.") from problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a published recipe says of itself. `log10_epsilon` survives where epsilon overflows."""
+
+    epsilon: float
+    log10_epsilon: float
+    delta: float
+    how: str
+
+    @classmethod
+    def of(cls, epsilon: float, *, delta: float, how: str) -> Self:
+        log10 = math.log10(epsilon) if epsilon > 0 else -math.inf
+        return cls(epsilon=epsilon, log10_epsilon=log10, delta=delta, how=how)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "epsilon": number_to_json(self.epsilon),
+            # The logarithm of a claimed zero has no number; JSON has null for that.
+            "log10_epsilon": None if self.epsilon == 0 else number_to_json(self.log10_epsilon),
+            "delta": self.delta,
+            "how": self.how,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """Claimed beside true, for one recipe or run."""
+
+    claimed: Claim
+    guarantee: Guarantee
+    effective_noise_multiplier: float | None = None
+
+
+def rounded_up(value: float, digits: int = 3) -> str:
+    """Print an epsilon with `digits` significant digits, never less than it is.
+
+    >>> rounded_up(3.9331), rounded_up(2.0), rounded_up(41177.4), rounded_up(float("inf"))
+    ('3.94', '2', '41200', 'inf')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    exponent = math.floor(math.log10(value)) - digits + 1
+    # The small slack keeps 2.0000000000000004 from being printed as 2.01.
+    steps = math.ceil(value / 10.0**exponent * (1 - 1e-12))
+    return (
+        f"{steps * 10.0**exponent:.{digits}g}"
+        if value >= 1e6
+        else f"{float(f'{steps}e{exponent}'):g}"
+    )
+
+
+def number_to_json(value: float) -> float | str:
+    """JSON knows no infinity: write it as the string "inf"."""
+    return value if math.isfinite(value) else str(value)
+
+
+def number_from_json(value: float | str) -> float:
+    """Read a number that may be the string "inf".
+
+    >>> number_from_json("inf")
+    inf
+    """
+    try:
+        return float(value)
+    except ValueError as problem:
+        raise InvalidInput(f'Expected a number or "inf", got {value!r}.') from problem
+
+
+_NEIGHBOURS = {
+    Relation.ADD_OR_REMOVE: "Adding or removing",
+    Relation.REPLACE_ONE: "Replacing",
+}

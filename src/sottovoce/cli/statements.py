@@ -1,0 +1,75 @@
+"""Claimed beside true, printed for people."""
+
+import math
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+
+from sottovoce.privacy.guarantee import Claim, Guarantee, Statement, rounded_up
+
+
+def print_statement(statement: Statement, console: Console | None = None) -> None:
+    """One recipe: the two numbers, then the sentence, then what it rests on."""
+    console = console or Console()
+    claimed, guarantee = statement.claimed, statement.guarantee
+    table = Table(show_header=True, header_style="bold", box=None, padding=(0, 2, 0, 0))
+    for heading in ("", "epsilon", "delta", "how"):
+        table.add_column(heading)
+    table.add_row("claimed", claimed_epsilon(claimed), f"{claimed.delta:g}", claimed.how)
+    how = guarantee.accountant if guarantee.holds else "no guarantee"
+    style = "green" if guarantee.holds else "red"
+    table.add_row(
+        "guarantee", f"[{style}]{true_epsilon(guarantee)}[/]", f"{guarantee.delta:g}", how
+    )
+    console.print(table)
+    console.print()
+    if statement.effective_noise_multiplier is not None:
+        noise = statement.effective_noise_multiplier
+        console.print(f"Effective noise multiplier: {noise:.4g} (in the first release)")
+    sentence = str(
+        Guarantee.from_json(guarantee.to_json() | {"assumptions": [], "not_covered": []})
+    )
+    console.print(sentence, highlight=False)
+    if guarantee.holds:
+        _print_list(console, "Assuming:", guarantee.assumptions)
+    _print_list(console, "Not covered:", guarantee.not_covered)
+
+
+def statement_table(rows: Iterable[tuple[str, Statement]], title: str) -> Table:
+    """Many recipes in one table: name, claimed, true, and why they differ."""
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    table.add_column("recipe")
+    table.add_column("claimed", justify="right")
+    table.add_column("true", justify="right")
+    table.add_column("to one", no_wrap=True)
+    table.add_column("accountant, or why there is no guarantee")
+    for name, statement in rows:
+        guarantee = statement.guarantee
+        style = "green" if guarantee.holds else "red"
+        table.add_row(
+            name,
+            claimed_epsilon(statement.claimed),
+            f"[{style}]{true_epsilon(guarantee)}[/]",
+            str(guarantee.unit),
+            guarantee.accountant if guarantee.holds else "; ".join(guarantee.reasons),
+        )
+    return table
+
+
+def claimed_epsilon(claim: Claim) -> str:
+    if math.isfinite(claim.epsilon) and claim.epsilon < 1e6:
+        return f"{claim.epsilon:.3g}"
+    return f"10^{claim.log10_epsilon:.1f}" if math.isfinite(claim.log10_epsilon) else "inf"
+
+
+def true_epsilon(guarantee: Guarantee) -> str:
+    return rounded_up(guarantee.epsilon) if guarantee.holds else "none"
+
+
+def _print_list(console: Console, heading: str, sentences: Iterable[str]) -> None:
+    sentences = list(sentences)
+    if sentences:
+        console.print(heading, style="dim")
+    for sentence in sentences:
+        console.print(f"  - {sentence}", style="dim", highlight=False)

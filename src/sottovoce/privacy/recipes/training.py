@@ -1,0 +1,196 @@
+"""A training recipe: what it claims, and what it guarantees before anything is run.
+
+The recipe writes down the same facts that the training code will write down step by step, so the
+answer before and the answer after are one computation.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.accountants import papers
+from sottovoce.privacy.accounting import Entry, account
+from sottovoce.privacy.facts import (
+    Contribution,
+    Fact,
+    Noise,
+    NoisySum,
+    NoisyVector,
+    Sampling,
+    ScaleSource,
+)
+from sottovoce.privacy.guarantee import Guarantee, Relation, Statement, Unit
+
+UNCHARGED = "hyper-parameters, the number of steps and the checkpoint were fixed beforehand"
+
+
+class Method(StrEnum):
+    DP_SGD = "dp-sgd"
+    EDP_SGD = "edp-sgd"
+
+
+class Decay(StrEnum):
+    NONE = "none"
+    LINEAR = "linear"
+    EXPONENTIAL = "exponential"
+
+    def factor(self, tau: float, epoch: int) -> float:
+        """What the noise is multiplied with in this epoch, counted from 0."""
+        match self:
+            case Decay.NONE:
+                return 1.0
+            case Decay.LINEAR:
+                return 1 / (1 + tau * epoch)
+            case Decay.EXPONENTIAL:
+                return math.exp(-tau * epoch)
+
+
+class NoiseSplit(StrEnum):
+    """How N workers share the noise: so that the sum has it all, or y/N each as printed."""
+
+    EXACT = "exact"
+    PAPER = "paper"
+
+
+class NoiseShape(StrEnum):
+    """Noise with the layers' scales, or the same in every layer after rescaling, as printed."""
+
+    SCALED = "scaled"
+    ISOTROPIC = "isotropic"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRecipe:
+    """DP-SGD, or eDP-SGD exactly or as printed. Clip norms cancel out and are not needed.
+
+    >>> advertised = TrainingRecipe(method=Method.EDP_SGD, noise_multiplier=1.0,
+    ...     decay=Decay.LINEAR, tau=0.1, epochs=10, steps_per_epoch=140,
+    ...     sampling=Sampling.POISSON, sampling_rate=0.007, delta=5e-4,
+    ...     workers=8, noise_split=NoiseSplit.PAPER)
+    >>> statement = advertised.statement()
+    >>> round(statement.claimed.epsilon, 1), round(statement.guarantee.epsilon)
+    (29.2, 698)
+    """
+
+    method: Method
+    noise_multiplier: float
+    epochs: int
+    delta: float
+    steps_per_epoch: int = 1
+    decay: Decay = Decay.NONE
+    tau: float = 0.0
+    sampling: Sampling = Sampling.POISSON
+    sampling_rate: float | None = None
+    workers: int = 1
+    noise_split: NoiseSplit = NoiseSplit.EXACT
+    noise_shape: NoiseShape = NoiseShape.SCALED
+    alpha: tuple[float, ...] = (1.0,)
+    alpha_source: ScaleSource = ScaleSource.ONES
+    alpha_noise_multiplier: float = 10.0
+    unit: Unit = Unit.EXAMPLE
+    relation: Relation | None = None
+
+    def __post_init__(self) -> None:
+        _validate.positive("noise multiplier", self.noise_multiplier)
+        _validate.at_least_one("epochs", self.epochs)
+        _validate.at_least_one("steps per epoch", self.steps_per_epoch)
+        _validate.at_least_one("workers", self.workers)
+        _validate.not_negative("tau", self.tau)
+        _validate.delta(self.delta)
+        _validate.positive("alpha noise multiplier", self.alpha_noise_multiplier)
+        if self.delta == 0:
+            raise InvalidInput("Expected delta > 0: Gaussian noise gives no pure epsilon, got 0.")
+        for scale in self.alpha:
+            _validate.positive("every alpha", scale)
+        if self.unit not in (Unit.EXAMPLE, Unit.USER):
+            raise InvalidInput(f"Expected the unit example or user in training, got {self.unit}.")
+        if self.sampling is Sampling.POISSON and self.sampling_rate is None:
+            raise InvalidInput("Expected a sampling rate with Poisson sampling, got none.")
+        if self.sampling_rate is not None:
+            _validate.rate("sampling rate", self.sampling_rate)
+
+    @property
+    def neighbours(self) -> Relation:
+        """The relation asked for; by default the one that the sampling can be vouched for under."""
+        if self.relation is not None:
+            return self.relation
+        poisson = self.sampling is Sampling.POISSON
+        return Relation.ADD_OR_REMOVE if poisson else Relation.REPLACE_ONE
+
+    def noise_multipliers(self) -> list[float]:
+        """The advertised noise multiplier of every epoch."""
+        return [
+            self.noise_multiplier * self.decay.factor(self.tau, epoch)
+            for epoch in range(self.epochs)
+        ]
+
+    def step(self, epoch: int) -> NoisySum:
+        """The fact of one step in this epoch, in units of the clip norm."""
+        std = self.noise_multiplier * self.decay.factor(self.tau, epoch)
+        if self.noise_split is NoiseSplit.PAPER:
+            # N independent draws of y/N have the variance of one draw divided by N.
+            std /= math.sqrt(self.workers)
+        scaled = self.noise_shape is NoiseShape.SCALED
+        shuffled = self.sampling is Sampling.SHUFFLE
+        return NoisySum(
+            unit=self.unit,
+            clip_norm=1.0,
+            scales=self.alpha,
+            noise_stds=tuple(std * scale if scaled else std for scale in self.alpha),
+            contribution=(
+                Contribution.PER_UNIT if self.method is Method.DP_SGD else Contribution.MIXED
+            ),
+            sampling=self.sampling,
+            sampling_rate=None if shuffled else self.sampling_rate,
+            pool=f"epoch {epoch}" if shuffled else None,
+            scale_source=self.alpha_source,
+            workers=self.workers,
+        )
+
+    def entries(self) -> Iterator[Entry]:
+        if self.alpha_source is ScaleSource.DP:
+            yield Entry(self._alpha_release())
+        for epoch in range(self.epochs):
+            yield Entry(self.step(epoch), self.steps_per_epoch)
+
+    def _alpha_release(self) -> Fact:
+        # Non-negative vectors of norm B differ by at most sqrt(2) B, not 2 B.
+        mixed = self.method is Method.EDP_SGD
+        return NoisyVector(
+            unit=self.unit,
+            noise=Noise.GAUSSIAN,
+            scale=self.alpha_noise_multiplier,
+            sensitivity=math.sqrt(2) if mixed else 1.0,
+            replace_sensitivity=math.sqrt(2),
+        )
+
+    def guarantee(self) -> Guarantee:
+        return account(
+            self.entries(),
+            unit=self.unit,
+            relation=self.neighbours,
+            delta=self.delta,
+            assumptions=[UNCHARGED, *self._assumptions()],
+        )
+
+    def _assumptions(self) -> Iterator[str]:
+        if self.alpha_source is ScaleSource.PUBLIC:
+            yield "the batch that set the layer scales is public"
+        if self.unit is Unit.USER:
+            yield "users are sampled, and all that a user brings is clipped as one vector"
+
+    def statement(self) -> Statement:
+        relation = self.neighbours
+        return Statement(
+            claimed=papers.zcdp(
+                self.noise_multipliers(),
+                self.delta,
+                "the paper's zCDP: rho = sum over epochs of 1/(2 z^2), "
+                "epsilon = rho + 2 sqrt(rho ln(1/delta))",
+            ),
+            guarantee=self.guarantee(),
+            effective_noise_multiplier=self.step(0).noise_multiplier(relation),
+        )

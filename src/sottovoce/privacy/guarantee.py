@@ -13,6 +13,9 @@ from typing import Any, Self
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 
+# Printed wherever noise or sampling came from a seed that somebody asked for.
+SEEDED_STAMP = "seeded: for tests, no guarantee against anyone who knows the seed"
+
 
 class Unit(StrEnum):
     """Whose presence or value is protected."""

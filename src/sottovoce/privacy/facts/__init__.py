@@ -1,6 +1,6 @@
 """What executed mechanisms did, one kind of fact a file; see `fact` for the idea."""
 
-from sottovoce.privacy.facts.fact import SEEDED, Fact, fact_from_json
+from sottovoce.privacy.facts.fact import Fact, fact_from_json
 from sottovoce.privacy.facts.noisy_sum import (
     SMALLEST_NOISE,
     Assignment,
@@ -14,7 +14,6 @@ from sottovoce.privacy.facts.releases import BoundedRelease, MetricRelease, Unpr
 from sottovoce.privacy.facts.replaced_tokens import ReplacedTokens, SurrogateSource
 
 __all__ = [
-    "SEEDED",
     "SMALLEST_NOISE",
     "Assignment",
     "BoundedRelease",

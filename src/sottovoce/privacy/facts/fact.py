@@ -13,9 +13,7 @@ from typing import Any, ClassVar
 
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.accountants.losses import Loss
-from sottovoce.privacy.guarantee import Notion, Relation, Unit
-
-SEEDED = "seeded: for tests, no guarantee against anyone who knows the seed"
+from sottovoce.privacy.guarantee import SEEDED_STAMP, Notion, Relation, Unit
 
 _KINDS: dict[str, type["Fact"]] = {}
 
@@ -52,7 +50,7 @@ class Fact:
         return "a release without noise can be told apart with certainty"
 
     def assumptions(self, relation: Relation) -> list[str]:
-        return [SEEDED] if self.seeded else []
+        return [SEEDED_STAMP] if self.seeded else []
 
     def to_json(self) -> dict[str, Any]:
         """Every field that differs from its default, under the fact's kind."""

@@ -1,0 +1,26 @@
+"""Noise: cryptographically strong, keyed by the operating system, and of the right distribution.
+
+Everything random in this package starts at a `NoiseSource`; the functions here turn its bits into
+the distributions that guarantees are made of.
+"""
+
+from sottovoce.privacy.noise.categorical import Categorical, draw_from
+from sottovoce.privacy.noise.discrete import discrete_gaussian, discrete_laplace
+from sottovoce.privacy.noise.gaussian import gaussian, gaussian_into
+from sottovoce.privacy.noise.laplace import laplace
+from sottovoce.privacy.noise.response import keep_or_replace, randomised_response
+from sottovoce.privacy.noise.source import SEEDED_STAMP, NoiseSource
+
+__all__ = [
+    "SEEDED_STAMP",
+    "Categorical",
+    "NoiseSource",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "draw_from",
+    "gaussian",
+    "gaussian_into",
+    "keep_or_replace",
+    "laplace",
+    "randomised_response",
+]

@@ -1,12 +1,11 @@
 """`sottovoce epsilon`: what a recipe claims and what it guarantees, before anything is run."""
 
-import json
-from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
 import click
 
+from sottovoce.cli.console import json_option, print_json
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.facts import Noise, Sampling, ScaleSource, SurrogateSource
 from sottovoce.privacy.guarantee import Relation, Statement, Unit
@@ -33,10 +32,6 @@ _GUARANTEE_FIELDS = (
 
 def _choice(*options: StrEnum) -> click.Choice[str]:
     return click.Choice([option.value for option in options])
-
-
-def _json_option(command: Callable[..., None]) -> Callable[..., None]:
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
 
 
 @click.group()
@@ -81,7 +76,7 @@ def epsilon() -> None:
     "--relation", type=_choice(*Relation),
     help="Neighbours. Default: add-or-remove with poisson, replace-one with shuffle.",
 )  # fmt: skip
-@_json_option
+@json_option
 def training(*, as_json: bool, alpha: str, **options: Any) -> None:
     """Claimed and true epsilon of DP-SGD and eDP-SGD.
 
@@ -131,7 +126,7 @@ def training(*, as_json: bool, alpha: str, **options: Any) -> None:
     "--histogram-epsilon", type=float, default=1.0, show_default=True,
     help="Spent on the frequencies, with --pi-source dp-histogram.",
 )  # fmt: skip
-@_json_option
+@json_option
 def deid(*, as_json: bool, **options: Any) -> None:
     """Claimed and true epsilon of replacing private tokens.
 
@@ -170,7 +165,7 @@ def deid(*, as_json: bool, **options: Any) -> None:
 @click.option("--word-cap", type=float, help="Most mass of a user on one word.")
 @click.option("--cap", type=_choice(*Cap), default="lifetime", show_default=True)
 @click.option("--delta", type=float, default=0.0, show_default=True)
-@_json_option
+@json_option
 def federate(
     *, as_json: bool, epsilon_per_count: float | None, scale: float | None, **options: Any
 ) -> None:
@@ -224,14 +219,12 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
 def _show(statement: Statement, *, as_json: bool) -> None:
     if as_json:
         guarantee = statement.guarantee.to_json()
-        click.echo(
-            json.dumps(
-                {
-                    "claimed": statement.claimed.to_json(),
-                    "guarantee": {name: guarantee[name] for name in _GUARANTEE_FIELDS},
-                    "effective_noise_multiplier": statement.effective_noise_multiplier,
-                }
-            )
+        print_json(
+            {
+                "claimed": statement.claimed.to_json(),
+                "guarantee": {name: guarantee[name] for name in _GUARANTEE_FIELDS},
+                "effective_noise_multiplier": statement.effective_noise_multiplier,
+            }
         )
         return
     from sottovoce.cli.statements import print_statement

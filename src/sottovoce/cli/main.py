@@ -52,10 +52,6 @@ def main() -> None:
     except SottovoceError as problem:
         click.echo(f"Error: {problem}", err=True)
         sys.exit(2)
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`); there is nobody left to tell.
-        sys.stderr.close()
-        sys.exit(0)
     except OSError as problem:
         where = f" ({problem.filename})" if problem.filename else ""
         click.echo(f"Error: {problem.strerror or problem}{where}.", err=True)

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Iterable
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
 from sottovoce.privacy.guarantee import Claim, Guarantee, Statement, rounded_up
@@ -36,25 +38,33 @@ def print_statement(statement: Statement, console: Console | None = None) -> Non
     _print_list(console, "Not covered:", guarantee.not_covered)
 
 
-def statement_table(rows: Iterable[tuple[str, Statement]], title: str) -> Table:
-    """Many recipes in one table: name, claimed, true, and why they differ."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    table.add_column("recipe")
+def print_comparison(rows: Iterable[tuple[str, Statement]], console: Console | None = None) -> None:
+    """Many recipes in one table, and below it why some have no guarantee."""
+    console = console or Console()
+    table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("recipe", no_wrap=True)
     table.add_column("claimed", justify="right")
     table.add_column("true", justify="right")
-    table.add_column("to one", no_wrap=True)
-    table.add_column("accountant, or why there is no guarantee")
+    table.add_column("to one")
+    table.add_column("accountant")
+    notes: list[str] = []
     for name, statement in rows:
         guarantee = statement.guarantee
+        accountant = guarantee.accountant
+        if not guarantee.holds:
+            notes.append("; ".join(guarantee.reasons))
+            accountant = f"no guarantee, see {len(notes)}"
         style = "green" if guarantee.holds else "red"
         table.add_row(
             name,
             claimed_epsilon(statement.claimed),
             f"[{style}]{true_epsilon(guarantee)}[/]",
             str(guarantee.unit),
-            guarantee.accountant if guarantee.holds else "; ".join(guarantee.reasons),
+            accountant,
         )
-    return table
+    console.print(table)
+    for number, note in enumerate(notes, start=1):
+        console.print(Padding(f"{number}. {note}.", (0, 0, 0, 1)), style="dim", highlight=False)
 
 
 def claimed_epsilon(claim: Claim) -> str:
@@ -72,4 +82,4 @@ def _print_list(console: Console, heading: str, sentences: Iterable[str]) -> Non
     if sentences:
         console.print(heading, style="dim")
     for sentence in sentences:
-        console.print(f"  - {sentence}", style="dim", highlight=False)
+        console.print(Padding(f"- {sentence}", (0, 0, 0, 2)), style="dim", highlight=False)

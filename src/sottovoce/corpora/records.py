@@ -31,7 +31,7 @@ class Utterance:
     user: str = ""
     id: str = ""
     text: str = ""
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if len(self.tokens) != len(self.slots):
@@ -65,3 +65,21 @@ def check_bio(slots: tuple[str, ...]) -> None:
                     f"got {previous}."
                 )
         previous = label
+
+
+def repair_bio(slots: tuple[str, ...]) -> tuple[str, ...]:
+    """Turn every I-x that continues nothing into the B-x it stands for.
+
+    For the older IOB1 convention, where B- is used only between two neighbours of one type, this
+    is an exact translation; for labels damaged in another way it is the usual guess.
+
+    >>> repair_bio(("I-name", "I-name", "B-name", "I-city"))
+    ('B-name', 'I-name', 'B-name', 'B-city')
+    """
+    repaired: list[str] = []
+    previous = OUTSIDE
+    for label in slots:
+        continues = previous != OUTSIDE and previous[2:] == label[2:]
+        repaired.append(label if label[:2] != "I-" or continues else f"B-{label[2:]}")
+        previous = label
+    return tuple(repaired)

@@ -35,11 +35,11 @@ def epsilon_of(
     """
     accountant = RdpAccountant(orders=ORDERS)
     for loss, count in losses:
-        accountant.compose(_event(loss, relation), count)
+        accountant.compose(event_of(loss, relation), count)
     return float(accountant.get_epsilon(delta)) if delta > 0 else math.inf
 
 
-def _event(loss: Loss, relation: Relation) -> dp_event.DpEvent:
+def event_of(loss: Loss, relation: Relation) -> dp_event.DpEvent:
     match loss:
         case GaussianLoss(mu=mu):
             return dp_event.GaussianDpEvent(1 / mu) if mu else dp_event.NoOpDpEvent()

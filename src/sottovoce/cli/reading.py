@@ -1,0 +1,82 @@
+"""What every verb that reads a corpus shares: its options, opening it, and saying what was lost."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from sottovoce.corpora import FORMATS, Columns, Reader, read
+from sottovoce.corpora.columns import FIELDS
+from sottovoce.corpora.lines import LINE_LIMIT
+
+BY_NAME = "Format of the {} [default: by the end of its name; - is jsonl]."
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def reading_options(command: Command) -> Command:
+    """The options that `open_corpus` understands."""
+    options = [
+        click.option(
+            "--from", "source_format", type=click.Choice(FORMATS), help=BY_NAME.format("input")
+        ),
+        click.option("--lenient", is_flag=True, help="Skip and count bad records."),
+        click.option(
+            "--line-limit",
+            type=click.IntRange(min=1),
+            default=LINE_LIMIT,
+            show_default=True,
+            help="Longest line accepted, in bytes.",
+        ),
+        *(
+            click.option(
+                f"--{field}-column",
+                f"{field}_column",
+                metavar="NAME",
+                help=f"Column of a table [default: {field}].",
+            )
+            for field in FIELDS
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def open_corpus(
+    path: str,
+    *,
+    source_format: str | None,
+    lenient: bool,
+    line_limit: int,
+    **columns: str | None,
+) -> Reader:
+    """Open the corpus as the options say."""
+    return read(
+        path,
+        source_format,
+        on_error="lenient" if lenient else "strict",
+        columns=Columns(**{name.removesuffix("_column"): named for name, named in columns.items()}),
+        line_limit=line_limit,
+    )
+
+
+def losses_of(reader: Reader) -> dict[str, Any]:
+    """What the last pass skipped or mended, for `--json`."""
+    return {
+        "rejected": reader.rejected,
+        "repaired": reader.repaired,
+        "blank": reader.blank,
+        "problems": [problem._asdict() for problem in reader.problems],
+    }
+
+
+def print_losses(losses: dict[str, Any], name: str = "") -> None:
+    """The same in words, on stderr."""
+    prefix = f"{name}: " if name else ""
+    if losses.get("repaired"):
+        click.echo(f"{prefix}Repaired the labels of {losses['repaired']:,} records.", err=True)
+    if losses.get("rejected"):
+        click.echo(f"{prefix}Rejected {losses['rejected']:,} records, such as:", err=True)
+        for problem in losses["problems"]:
+            click.echo(f"  {problem['place']}: {problem['reason']}", err=True)

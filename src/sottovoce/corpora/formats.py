@@ -1,0 +1,203 @@
+"""Any corpus file, by the name of its format or the end of its own name.
+
+`read` gives a `Reader`: one pass over the utterances, as often as wanted, with the count of what
+was rejected. `write` puts utterances where they belong, whole or not at all (see `atomic`).
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from sottovoce import _validate
+from sottovoce.corpora.atomic import output
+from sottovoce.corpora.columns import Columns
+from sottovoce.corpora.conll import conll_block, read_conll
+from sottovoce.corpora.delimited import delimited_header, delimited_row, read_delimited
+from sottovoce.corpora.jsonl import jsonl_line, read_jsonl, spans_line
+from sottovoce.corpora.lines import LINE_LIMIT, STANDARD_STREAM, name_of, open_bytes, write_each
+from sottovoce.corpora.parquet import read_parquet, write_parquet
+from sottovoce.corpora.plain import plain_line, read_plain
+from sottovoce.corpora.problems import Problem, Problems
+from sottovoce.corpora.records import Utterance
+from sottovoce.errors import InvalidInput
+
+FORMATS = ("jsonl", "spans", "conll", "text", "csv", "tsv", "parquet")
+TABLES = ("csv", "tsv", "parquet")
+SUFFIXES = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".conll": "conll",
+    ".bio": "conll",
+    ".iob": "conll",
+    ".txt": "text",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
+_ENCODERS = {
+    "jsonl": jsonl_line,
+    "spans": spans_line,
+    "conll": conll_block,
+    "text": plain_line,
+}
+
+
+def format_of(path: str | Path) -> str:
+    """The format that the end of a name stands for, `.gz` or not; `-` is JSONL.
+
+    >>> format_of("calls.conll.gz"), format_of("-")
+    ('conll', 'jsonl')
+    >>> format_of("calls.doc")
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected a name that ends in .jsonl, .ndjson, .conll, .bio, .iob,
+    .txt, .csv, .tsv, .parquet (or these with .gz), got 'calls.doc'; name the format.
+    """
+    if str(path) == STANDARD_STREAM:
+        return "jsonl"
+    name = Path(path).name.lower()
+    suffix = Path(name.removesuffix(".gz")).suffix
+    if suffix not in SUFFIXES:
+        raise InvalidInput(
+            f"Expected a name that ends in {', '.join(SUFFIXES)} (or these with .gz), "
+            f"got {Path(path).name!r}; name the format."
+        )
+    return SUFFIXES[suffix]
+
+
+class Reader:
+    """The utterances of one file. Each pass opens it anew and counts anew.
+
+    `rejected` and `repaired` count records that a lenient pass skipped or mended, `blank` the
+    blank lines, and `problems` holds the first reasons with their lines.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        format: str,
+        *,
+        strict: bool = True,
+        columns: Columns | None = None,
+        line_limit: int = LINE_LIMIT,
+    ) -> None:
+        self.path = path
+        self.format = format
+        self.strict = strict
+        self.columns = _columns_for(format, columns)
+        self.line_limit = _validate.at_least_one("line_limit", line_limit)
+        self._found = Problems(name_of(path), strict)
+        if str(path) != STANDARD_STREAM and not Path(path).exists():
+            raise InvalidInput(f"Expected a file at {path}, found nothing there.")
+        if Path(path).is_dir():
+            raise InvalidInput(f"Expected a file, got the folder {path}; name a file in it.")
+
+    @property
+    def rejected(self) -> int:
+        return self._found.rejected
+
+    @property
+    def repaired(self) -> int:
+        return self._found.repaired
+
+    @property
+    def blank(self) -> int:
+        return self._found.blank
+
+    @property
+    def problems(self) -> list[Problem]:
+        return list(self._found.first)
+
+    def __iter__(self) -> Iterator[Utterance]:
+        self._found = found = Problems(name_of(self.path), self.strict)
+        empty = True
+        with open_bytes(self.path) as stream:
+            for utterance in self._utterances(stream, found):
+                empty = False
+                yield utterance
+        if empty:
+            why = f"; all {found.rejected} records were rejected" if found.rejected else ""
+            first = f", the first because: {found.first[0].reason}" if found.first else "."
+            raise InvalidInput(f"Expected utterances in {found.name}, found none{why}{first}")
+
+    def _utterances(self, stream: BinaryIO, found: Problems) -> Iterator[Utterance]:
+        if self.format == "conll":
+            return read_conll(stream, found, self.line_limit)
+        if self.format == "text":
+            return read_plain(stream, found, self.line_limit)
+        if self.format == "parquet":
+            return read_parquet(stream, found, self.columns)
+        if self.format in _DELIMITERS:
+            delimiter = _DELIMITERS[self.format]
+            return read_delimited(stream, found, self.line_limit, self.columns, delimiter)
+        return read_jsonl(stream, found, self.line_limit)
+
+
+def read(
+    path: str | Path,
+    format: str | None = None,
+    *,
+    on_error: Literal["strict", "lenient"] = "strict",
+    columns: Columns | None = None,
+    line_limit: int = LINE_LIMIT,
+) -> Reader:
+    """Open a corpus. Strict stops at the first bad record; lenient skips and counts them.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "calls.txt").write_text("call mum\\nhang up\\n")
+    ...     [u.tokens for u in read(Path(folder, "calls.txt"))]
+    [('call', 'mum'), ('hang', 'up')]
+    """
+    _validate.one_of("on_error", on_error, ("strict", "lenient"))
+    return Reader(
+        path,
+        _format(path, format),
+        strict=on_error == "strict",
+        columns=columns,
+        line_limit=line_limit,
+    )
+
+
+def write(
+    path: str | Path,
+    utterances: Iterable[Utterance],
+    format: str | None = None,
+    *,
+    columns: Columns | None = None,
+) -> int:
+    """Write a corpus, whole or not at all, and return how many utterances it has.
+
+    >>> import tempfile
+    >>> call = Utterance(tokens=("call", "mum"), slots=("O", "B-who"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = write(Path(folder, "calls.jsonl.gz"), [call])
+    ...     written, list(read(Path(folder, "calls.jsonl.gz"))) == [call]
+    (1, True)
+    """
+    chosen = _format(path, format)
+    where = _columns_for(chosen, columns)
+    with output(path) as stream:
+        if chosen == "parquet":
+            return write_parquet(stream, utterances, where)
+        if chosen in _DELIMITERS:
+            delimiter = _DELIMITERS[chosen]
+            stream.write(delimited_header(where, delimiter))
+            return write_each(stream, utterances, delimited_row(where, delimiter))
+        return write_each(stream, utterances, _ENCODERS[chosen])
+
+
+def _format(path: str | Path, named: str | None) -> str:
+    chosen = format_of(path) if named is None else _validate.one_of("format", named, FORMATS)
+    if chosen == "parquet" and Path(path).suffix.lower() == ".gz":
+        raise InvalidInput(f"Expected Parquet without .gz, since it compresses itself, got {path}.")
+    return chosen
+
+
+def _columns_for(format: str, columns: Columns | None) -> Columns:
+    if columns is not None and columns != Columns() and format not in TABLES:
+        raise InvalidInput(
+            f"Expected column names only for {', '.join(TABLES)}, got them for {format}."
+        )
+    return Columns() if columns is None else columns

@@ -1,0 +1,109 @@
+"""JSON Lines, the canonical format: one object a line (see `objects` for its keys).
+
+What JSON text can say but no utterance should hold is refused: a key given twice, NaN, a lone
+surrogate and NUL.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from sottovoce.corpora.lines import check_characters, text_lines
+from sottovoce.corpora.objects import accept, to_object
+from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.records import Utterance
+from sottovoce.errors import InvalidInput
+
+
+def read_jsonl(stream: BinaryIO, problems: Problems, limit: int) -> Iterator[Utterance]:
+    """Utterances of a stream, one at a time."""
+    for number, line in text_lines(stream, problems, limit):
+        try:
+            utterance = accept(parse_object(line), problems)
+        except InvalidInput as problem:
+            problems.reject(number, problem)
+        else:
+            yield utterance
+
+
+def jsonl_line(utterance: Utterance) -> bytes:
+    """One utterance as a line of JSON in tokens form.
+
+    >>> jsonl_line(Utterance(tokens=("call",), slots=("O",), intent="call"))
+    b'{"tokens": ["call"], "slots": ["O"], "intent": "call"}\\n'
+    """
+    return f"{dump_object(to_object(utterance))}\n".encode()
+
+
+def spans_line(utterance: Utterance) -> bytes:
+    """One utterance as a line of JSON in spans form.
+
+    >>> spans_line(Utterance(tokens=("mum",), slots=("B-who",)))
+    b'{"text": "mum", "entities": [{"start": 0, "end": 3, "type": "who"}]}\\n'
+    """
+    return f"{dump_object(to_object(utterance, spans=True))}\n".encode()
+
+
+def parse_object(line: str) -> dict[str, Any]:
+    """Read one JSON object.
+
+    >>> parse_object('{"id": 1, "id": 2}')
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected every key once, got 'id' twice.
+    """
+    try:
+        record = _DECODER.decode(line)
+    except InvalidInput:
+        raise
+    except json.JSONDecodeError as problem:
+        raise InvalidInput(
+            f"Expected a JSON object, got {problem.msg} at column {problem.colno}."
+        ) from problem
+    except (ValueError, RecursionError) as problem:
+        raise InvalidInput(f"Expected a JSON object, got {problem}.") from problem
+    if not isinstance(record, dict):
+        raise InvalidInput(f"Expected a JSON object, got {line[:40]!r}.")
+    if "\\u" in line:
+        _check_strings(record)
+    return record
+
+
+def dump_object(record: dict[str, Any]) -> str:
+    """One object as JSON text that `parse_object` reads back, with the characters as they are."""
+    try:
+        text = _ENCODER.encode(record)
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise InvalidInput(f"Expected what JSON can hold, got {problem}.") from problem
+    if not text.isascii() or "\\u0000" in text:
+        _check_strings(record)
+    return text
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise InvalidInput(f"Expected every key once, got {twice!r} twice.")
+    return record
+
+
+def _no_constant(name: str) -> object:
+    raise InvalidInput(f"Expected a JSON object, got {name}, which JSON does not have.")
+
+
+def _check_strings(value: object) -> None:
+    """An escape can smuggle in what a UTF-8 file cannot hold."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_strings(key)
+            _check_strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            _check_strings(item)
+    elif isinstance(value, str):
+        check_characters(value)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)

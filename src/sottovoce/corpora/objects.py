@@ -1,0 +1,209 @@
+"""The one gate between JSON objects and utterances; every format goes through it.
+
+Tokens form: `{"tokens", "slots", "intent", "user", "id", "text"}`, where `text` is written only if
+it differs from the tokens joined by blanks. Spans form: `{"text", "entities": [{"start", "end",
+"type"}], ...}`, with `tokens` only if cutting the text would give others.
+
+On reading, absent slots are all "O"; a record with neither tokens nor text is read from
+`reference`; without `user`, `speaker` or `client` is the user. Those keys, and all others, stay in
+`extra` and are written back.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.records import OUTSIDE, Utterance, check_bio, repair_bio
+from sottovoce.corpora.spans import Span, from_spans, spans_of, token_offsets
+from sottovoce.errors import InvalidInput
+
+KEYS = ("tokens", "slots", "intent", "user", "id", "text")
+USER_KEYS = ("speaker", "client")
+TEXT_KEYS = ("text", "reference")
+
+_FIELDS = frozenset(KEYS)
+_SPAN_KEYS = {"start", "end", "type"}
+
+
+def accept(record: dict[str, Any], problems: Problems) -> Utterance:
+    """Read one object; when lenient, labels in the older IOB1 convention are repaired first."""
+    slots = record.get("slots")
+    if problems.strict or not _is_texts(slots):
+        return from_object(record)
+    repaired = list(repair_bio(tuple(slots)))
+    utterance = from_object(record | {"slots": repaired})
+    problems.repaired += repaired != slots
+    return utterance
+
+
+def from_object(record: Mapping[str, Any]) -> Utterance:
+    """Read one object in tokens form, spans form or as mere text.
+
+    >>> from_object({"tokens": ["call", "mum"], "intent": "call", "speaker": "u7"}).user
+    'u7'
+    >>> from_object({"text": "call mum", "entities": [{"start": 5, "end": 8, "type": "who"}]}).slots
+    ('O', 'B-who')
+    >>> from_object({"words": ["call"]})
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected tokens, text or reference, got the keys words.
+    """
+    tokens = record.get("tokens")
+    if tokens is not None:
+        if not _is_texts(tokens):
+            raise InvalidInput(f"Expected tokens to be a list of strings, got {_shown(tokens)}.")
+        check_tokens(tuple(tokens))
+    text = _text(record, tokens)
+    if tokens is None and (not text or text.isspace()):
+        raise InvalidInput("Expected an utterance with at least one token, got none.")
+    intent, user, id = _name(record, "intent"), _user(record), _name(record, "id")
+    extra = {key: value for key, value in record.items() if key not in _FIELDS}
+    slots = record.get("slots")
+    if slots is None and record.get("entities") is not None:
+        spans = _spans(extra.pop("entities"))
+        return from_spans(text, spans, tokens=tokens, intent=intent, user=user, id=id, extra=extra)
+    words = text.split() if tokens is None else tokens
+    if slots is None:
+        slots = [OUTSIDE] * len(words)
+    elif not _is_texts(slots):
+        raise InvalidInput(f"Expected slots to be a list of strings, got {_shown(slots)}.")
+    utterance = Utterance(
+        tokens=tuple(words),
+        slots=tuple(slots),
+        text=text,
+        intent=intent,
+        user=user,
+        id=id,
+        extra=extra,
+    )
+    check_bio(utterance.slots)
+    if tokens is not None and text != " ".join(tokens):
+        token_offsets(text, tokens)
+    return utterance
+
+
+def to_object(utterance: Utterance, *, spans: bool = False) -> dict[str, Any]:
+    """The object that `from_object` reads as the same utterance.
+
+    >>> u = from_spans("call mum!", [Span(5, 8, "who")], id="7")
+    >>> to_object(u)
+    {'tokens': ['call', 'mum', '!'], 'slots': ['O', 'B-who', 'O'], 'intent': '', 'id': '7',
+     'text': 'call mum!'}
+    >>> to_object(u, spans=True)
+    {'text': 'call mum!', 'entities': [{'start': 5, 'end': 8, 'type': 'who'}], 'id': '7'}
+    """
+    check_tokens(utterance.tokens)
+    record = _spans_form(utterance) if spans else _tokens_form(utterance)
+    # An empty user must be said when the reader would find one under another name.
+    if utterance.user or _user(utterance.extra):
+        record["user"] = utterance.user
+    if utterance.id:
+        record["id"] = utterance.id
+    if not spans and utterance.text != " ".join(utterance.tokens):
+        token_offsets(utterance.text, utterance.tokens)
+        record["text"] = utterance.text
+    if taken := [key for key in utterance.extra if key in KEYS or key in record]:
+        raise InvalidInput(
+            f"Expected extra keys that are not fields of an utterance, got {taken[0]!r}; rename it."
+        )
+    return {**record, **utterance.extra}
+
+
+def check_tokens(tokens: tuple[str, ...]) -> None:
+    """Refuse no tokens, and tokens that are empty or have white space at an edge.
+
+    >>> check_tokens(("call", " mum"))
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected tokens without white space around them, got ' mum' at
+    token 1.
+    """
+    if not tokens:
+        raise InvalidInput("Expected an utterance with at least one token, got none.")
+    # Splitting gives the tokens back if no token holds any white space: the common, fast case.
+    if " ".join(tokens).split() != list(tokens):
+        for position, token in enumerate(tokens):
+            if not token or token != token.strip():
+                raise InvalidInput(
+                    "Expected tokens without white space around them, "
+                    f"got {token!r} at token {position}."
+                )
+
+
+def _tokens_form(utterance: Utterance) -> dict[str, Any]:
+    check_bio(utterance.slots)
+    return {
+        "tokens": list(utterance.tokens),
+        "slots": list(utterance.slots),
+        "intent": utterance.intent,
+    }
+
+
+def _spans_form(utterance: Utterance) -> dict[str, Any]:
+    spans = spans_of(utterance)
+    record: dict[str, Any] = {
+        "text": utterance.text,
+        "entities": [span._asdict() for span in spans],
+    }
+    if from_spans(utterance.text, spans).tokens != utterance.tokens:
+        record["tokens"] = list(utterance.tokens)
+    if utterance.intent:
+        record["intent"] = utterance.intent
+    return record
+
+
+def _text(record: Mapping[str, Any], tokens: list[str] | None) -> str:
+    for key in TEXT_KEYS if tokens is None else ("text",):
+        if record.get(key) is not None:
+            text = record[key]
+            if not isinstance(text, str):
+                raise InvalidInput(f"Expected {key} to be a string, got {_shown(text)}.")
+            return text
+    if tokens is None:
+        raise InvalidInput(
+            f"Expected tokens, text or reference, got the keys {', '.join(record) or '(none)'}."
+        )
+    return " ".join(tokens)
+
+
+def _name(record: Mapping[str, Any], key: str) -> str:
+    """A string, or a whole number as its digits; null counts as absent."""
+    value = record.get(key)
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise InvalidInput(f"Expected {key} to be a string, got {_shown(value)}.")
+
+
+def _user(record: Mapping[str, Any]) -> str:
+    if record.get("user") is not None:
+        return _name(record, "user")
+    return next((record[key] for key in USER_KEYS if isinstance(record.get(key), str)), "")
+
+
+def _spans(entities: object) -> list[Span]:
+    if not isinstance(entities, list):
+        raise InvalidInput(f"Expected entities to be a list, got {_shown(entities)}.")
+    spans: list[Span] = []
+    for entity in entities:
+        if not isinstance(entity, dict) or entity.keys() != _SPAN_KEYS:
+            raise InvalidInput(
+                f"Expected entities of start, end and type and nothing else, got {_shown(entity)}."
+            )
+        span = Span(**entity)
+        if type(span.start) is not int or type(span.end) is not int or type(span.type) is not str:
+            raise InvalidInput(
+                f"Expected whole numbers as start and end and a string as type, got {span}."
+            )
+        spans.append(span)
+    return spans
+
+
+def _is_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and {*map(type, value)} <= {str}
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

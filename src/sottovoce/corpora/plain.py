@@ -1,0 +1,37 @@
+"""Plain text: one utterance a line, nothing but the words.
+
+Reading cuts tokens at white space and labels all of them "O"; blank lines separate, so they are
+skipped and counted. Writing keeps the text alone: labels, intents and users need another format.
+"""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from sottovoce.corpora.lines import check_characters, refuse_mark, text_lines
+from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.records import OUTSIDE, Utterance
+from sottovoce.errors import InvalidInput
+
+
+def read_plain(stream: BinaryIO, problems: Problems, limit: int) -> Iterator[Utterance]:
+    """Utterances of a stream, one at a time."""
+    for _, line in text_lines(stream, problems, limit):
+        tokens = tuple(line.split())
+        yield Utterance(tokens=tokens, slots=(OUTSIDE,) * len(tokens), text=line)
+
+
+def plain_line(utterance: Utterance) -> bytes:
+    """The text of one utterance as a line.
+
+    >>> plain_line(Utterance(tokens=("call", "mum"), slots=("O", "B-who")))
+    b'call mum\\n'
+    """
+    text = utterance.text
+    if not text.strip() or "\n" in text or text.endswith("\r"):
+        raise InvalidInput(
+            "Expected a text that fits on one line and is not blank, "
+            f"got {text[:40]!r}; write JSONL instead."
+        )
+    check_characters(text)
+    refuse_mark(text)
+    return f"{text}\n".encode()

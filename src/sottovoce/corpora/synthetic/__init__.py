@@ -1,0 +1,42 @@
+"""Built-in corpora of three assistant domains, made of templates, word lists and habits.
+
+Stand-ins for private data that cannot be shared: everything in them is invented, and every label
+set is declared in advance (`schema`).
+
+>>> for utterance in generate("communication", size=3, seed=1):
+...     print(utterance.intent, utterance.user, utterance.text, sep=": ")
+call: u00000: call everyone in frankfurt trip no wait cherry road neighbors
+read_messages: u00002: show new messages from the day before yesterday
+read_messages: u00000: read my chats
+"""
+
+from sottovoce._validate import one_of
+from sottovoce.corpora.synthetic.carriers import ALL, schema_of
+from sottovoce.corpora.synthetic.lexicon import LEXICONS, lexicon
+from sottovoce.corpora.synthetic.schema import DomainSchema, SlotType
+from sottovoce.corpora.synthetic.stream import generate, write_jsonl
+
+DOMAINS: tuple[str, ...] = tuple(ALL)
+
+
+def schema(domain: str) -> DomainSchema:
+    """The declared intents and slot types of a domain.
+
+    >>> communication = schema("communication")
+    >>> len(communication.intents), len(communication.slot_types)
+    (18, 19)
+    """
+    one_of("domain", domain, ALL)
+    return schema_of(domain)
+
+
+__all__ = [
+    "DOMAINS",
+    "LEXICONS",
+    "DomainSchema",
+    "SlotType",
+    "generate",
+    "lexicon",
+    "schema",
+    "write_jsonl",
+]

@@ -1,0 +1,137 @@
+"""People, how to reach them, and where they live.
+
+Telephone numbers are fictional (555-01xx of the North American plan; 020 7946 0xxx and 07700 900xxx
+of the British one, which are kept for drama), and e-mail addresses end in `.example` (RFC 2606).
+"""
+
+from sottovoce.corpora.synthetic.values import Kind
+
+PEOPLE: dict[str, Kind] = {
+    "person": Kind(
+        entity="person",
+        private=True,
+        own=20,
+        recurrence=0.6,
+        grammar="""
+            {first_names}
+            <full_name>
+            [mom|mum|dad|grandma|mommy|nana|grandpa|daddy|papa|auntie|abuela|babushka]
+            [aunt|uncle|cousin|grandma|sister|coach|father] {first_names}
+            {first_names} {letter}
+            [doctor|mr|mrs|ms|miss|professor|judge] {last_names}
+            {first_names} [from work|from school|from the gym|next door|the plumber|the babysitter]
+            [dr|mr|mrs] <full_name>
+            {first_names} and {first_names}
+            {first_names} {letter} {last_names}
+            {first_names} {last_names} [junior|senior|the third]
+        """,
+    ),
+    "relation": Kind(
+        entity="person",
+        private=True,
+        own=6,
+        recurrence=0.6,
+        grammar="""
+            [mom|wife|husband|dad|mum|sister|brother|boss|mother|son|daughter|parents|father]
+            [girlfriend|boyfriend|partner|best friend|roommate|grandmother|grandfather|uncle|aunt]
+            [mother in law|father in law|brother in law|sister in law|stepmother|stepdad|ex husband]
+            [neighbor|landlord|babysitter|dentist|lawyer|accountant|mechanic|plumber|therapist]
+            [youngest|oldest|little] [son|daughter|brother|sister]
+            [kids|in laws|grandparents|cousins|twins|godmother|nephew|niece|teammate|assistant]
+        """,
+    ),
+    "phone": Kind(
+        entity="phone",
+        private=True,
+        own=8,
+        recurrence=0.5,
+        grammar="""
+            555-01{digit}{digit}
+            five five five zero one <said2>
+            {digit_high}{digit}{digit}-555-01{digit}{digit}
+            {digit_high_word} {digit_word} {digit_word} five five five zero one <said2>
+            555 01{digit}{digit}
+            five five five oh one [<said2>|double {digit_word}]
+            01{digit}{digit}
+            ({digit_high}{digit}{digit}) 555 01{digit}{digit}
+            020 7946 0{digit}{digit}{digit}
+            07700 900{digit}{digit}{digit}
+            oh seven seven double oh nine double oh {digit_word} {digit_word} {digit_word}
+            oh two oh seven nine four six oh {digit_word} {digit_word} {digit_word}
+            5550 1{digit}{digit}
+        """,
+    ),
+    "email": Kind(
+        entity="email",
+        private=True,
+        own=6,
+        recurrence=0.5,
+        grammar="""
+            [{first_names}@mail.example|{first_names}@post.example|{first_names}@work.example]
+            {first_names}.{letter}@mail.example
+            {first_names} dot {letter} at [mail|post|work] dot example
+            {first_names}{digit}{digit}@post.example
+            {letter}.{nouns}@work.example
+            {first_names} at [mail|inbox] dot example
+            {nouns}.{nouns}@inbox.example
+            {first_names}.{nouns}{digit}@letters.example
+        """,
+    ),
+    "address": Kind(
+        entity="address",
+        private=True,
+        own=4,
+        recurrence=0.65,
+        grammar="""
+            {house} {streets} <street_kind>
+            {house} {streets} <street_kind> {cities}
+            {number_word} {streets} <street_kind>
+            [flat|apartment|unit|suite] {number} {house} {streets} <street_kind>
+            {house} [north|south|east|west] {streets} <street_kind>
+            the corner of {streets} and {streets}
+            {streets} <street_kind>
+            {house}{letter} {streets} <street_kind> in {cities}
+        """,
+    ),
+    "city": Kind(
+        entity="location",
+        private=True,
+        own=4,
+        recurrence=0.5,
+        grammar="""
+            {cities}
+            [downtown|north|east|west|south] {cities}
+            port {last_names}
+            [new|old|lower|upper|little] {cities}
+            [lake|mount|fort] {first_names}
+        """,
+    ),
+    "group": Kind(
+        entity="organisation",
+        private=True,
+        own=5,
+        recurrence=0.6,
+        grammar="""
+            [family|work|book club|team|friends|soccer moms|band|choir|neighbors|poker night]
+            the {last_names} [family|cousins|gang]
+            {adjectives} {nouns} [club|crew|gang]
+            {weekday} [runners|lunch|drinks|football|choir]
+            {streets} <street_kind> [neighbors|parents|residents]
+            [class of {recent_year}|{cities} trip|{first_names}'s wedding|{first_names}'s birthday]
+        """,
+    ),
+    "business": Kind(
+        entity="organisation",
+        own=6,
+        recurrence=0.4,
+        grammar="""
+            the [bank|pharmacy|school|office|front desk|vet|airport|landlord|bakery|gym|library]
+            {last_names}'s [pizza|garage|bakery|diner|hardware|flowers|plumbing|law office]
+            [golden|blue|red|little|happy|royal] [dragon|garden|palace|lotus|spoon|kitchen]
+            {cities} [taxi|city hall|general hospital|airlines|grill|plumbing]
+            {streets} <street_kind> [clinic|school|dental|garage|cafe|dry cleaners]
+            {last_names} and {last_names}
+            {last_names} and sons
+        """,
+    ),
+}

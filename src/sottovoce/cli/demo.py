@@ -65,7 +65,7 @@ def _describe(path: Path, domain: str, console: Console) -> None:
     found = tally.statistics()
     console.print(
         f"   {domain:13} {found.utterances:,} utterances, {found.users:,} users, "
-        f"{len(found.intents)} intents, {len(found.slots)} slot types, {found.words:,} words"
+        f"{len(found.intents)} intents, {len(found.slots)} slot types"
     )
 
 

@@ -45,26 +45,19 @@ def print_comparison(rows: Iterable[tuple[str, Statement]], console: Console | N
     table.add_column("recipe", no_wrap=True)
     table.add_column("claimed", justify="right")
     table.add_column("true", justify="right")
-    table.add_column("to one")
-    table.add_column("accountant")
+    table.add_column("protects one")
     notes: list[str] = []
     for name, statement in rows:
         guarantee = statement.guarantee
-        accountant = guarantee.accountant
-        if not guarantee.holds:
+        if guarantee.holds:
+            true = f"[green]{true_epsilon(guarantee)}[/]"
+        else:
             notes.append("; ".join(guarantee.reasons))
-            accountant = f"no guarantee, see {len(notes)}"
-        style = "green" if guarantee.holds else "red"
-        table.add_row(
-            name,
-            claimed_epsilon(statement.claimed),
-            f"[{style}]{true_epsilon(guarantee)}[/]",
-            str(guarantee.unit),
-            accountant,
-        )
+            true = f"[red]none ({len(notes)})[/]"
+        table.add_row(name, claimed_epsilon(statement.claimed), true, str(guarantee.unit))
     console.print(table)
     for number, note in enumerate(notes, start=1):
-        console.print(Padding(f"{number}. {note}.", (0, 0, 0, 1)), style="dim", highlight=False)
+        console.print(Padding(f"{number}. {note}.", (0, 0, 0, 2)), style="dim", highlight=False)
 
 
 def claimed_epsilon(claim: Claim) -> str:

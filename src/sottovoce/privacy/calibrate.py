@@ -7,9 +7,11 @@ to is at most the target, and within 0.1 % of it where the quantity is continuou
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol, TypeVar
 
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
+from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.recipes.deid import DeidRecipe
 from sottovoce.privacy.recipes.federate import FederateRecipe
 from sottovoce.privacy.recipes.training import TrainingRecipe
@@ -20,7 +22,19 @@ TOLERANCE = 1e-3
 _LEAST_NOISE, _MOST_NOISE = 1e-4, 1e7
 
 
-def noise_multiplier(recipe: TrainingRecipe, epsilon: float) -> TrainingRecipe:
+class NoisyRecipe(Protocol):
+    """A dataclass with a noise multiplier, such as a `TrainingRecipe` or a plan of training."""
+
+    @property
+    def noise_multiplier(self) -> float: ...
+
+    def guarantee(self) -> Guarantee: ...
+
+
+R = TypeVar("R", bound=NoisyRecipe)
+
+
+def noise_multiplier(recipe: R, epsilon: float) -> R:
     """The recipe with the least noise that keeps it within epsilon.
 
     >>> from sottovoce.privacy.recipes import Method
@@ -31,11 +45,13 @@ def noise_multiplier(recipe: TrainingRecipe, epsilon: float) -> TrainingRecipe:
     True
     """
 
-    def cost(noise: float) -> float:
-        return _epsilon(replace(recipe, noise_multiplier=noise))
+    def with_noise(noise: float) -> R:
+        return replace(recipe, noise_multiplier=noise)  # type: ignore[type-var]
 
-    noise = _least(cost, epsilon, recipe.noise_multiplier)
-    return replace(recipe, noise_multiplier=noise)
+    def cost(noise: float) -> float:
+        return _epsilon(with_noise(noise))
+
+    return with_noise(_least(cost, epsilon, recipe.noise_multiplier))
 
 
 def count_noise(recipe: FederateRecipe, epsilon: float) -> FederateRecipe:
@@ -92,7 +108,7 @@ def steps(recipe: TrainingRecipe, epsilon: float) -> int:
     return low
 
 
-def _epsilon(recipe: TrainingRecipe | FederateRecipe | DeidRecipe) -> float:
+def _epsilon(recipe: NoisyRecipe | FederateRecipe | DeidRecipe) -> float:
     guarantee = recipe.guarantee()
     return guarantee.epsilon if guarantee.holds else math.inf
 

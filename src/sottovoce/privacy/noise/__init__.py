@@ -4,12 +4,13 @@ Everything random in this package starts at a `NoiseSource`; the functions here 
 the distributions that guarantees are made of.
 """
 
+from sottovoce.privacy.guarantee import SEEDED_STAMP
 from sottovoce.privacy.noise.categorical import Categorical, draw_from
 from sottovoce.privacy.noise.discrete import discrete_gaussian, discrete_laplace
 from sottovoce.privacy.noise.gaussian import gaussian, gaussian_into
 from sottovoce.privacy.noise.laplace import laplace
 from sottovoce.privacy.noise.response import keep_or_replace, randomised_response
-from sottovoce.privacy.noise.source import SEEDED_STAMP, NoiseSource
+from sottovoce.privacy.noise.source import NoiseSource
 
 __all__ = [
     "SEEDED_STAMP",

@@ -5,7 +5,7 @@ answer before and the answer after are one computation.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -80,7 +80,7 @@ class TrainingRecipe:
     epochs: int
     delta: float
     steps_per_epoch: int = 1
-    decay: Decay = Decay.NONE
+    decay: Decay | Callable[[int], float] = Decay.NONE
     tau: float = 0.0
     sampling: Sampling = Sampling.POISSON
     sampling_rate: float | None = None
@@ -90,6 +90,7 @@ class TrainingRecipe:
     alpha: tuple[float, ...] = (1.0,)
     alpha_source: ScaleSource = ScaleSource.ONES
     alpha_noise_multiplier: float = 10.0
+    contribution: Contribution | None = None
     unit: Unit = Unit.EXAMPLE
     relation: Relation | None = None
 
@@ -113,6 +114,13 @@ class TrainingRecipe:
             _validate.rate("sampling rate", self.sampling_rate)
 
     @property
+    def _contribution(self) -> Contribution:
+        """What is clipped: by default one vector a unit in DP-SGD, a mean a worker in eDP-SGD."""
+        if self.contribution is not None:
+            return self.contribution
+        return Contribution.PER_UNIT if self.method is Method.DP_SGD else Contribution.MIXED
+
+    @property
     def neighbours(self) -> Relation:
         """The relation asked for; by default the one that the sampling can be vouched for under."""
         if self.relation is not None:
@@ -120,16 +128,19 @@ class TrainingRecipe:
         poisson = self.sampling is Sampling.POISSON
         return Relation.ADD_OR_REMOVE if poisson else Relation.REPLACE_ONE
 
+    def noise_multiplier_of(self, epoch: int) -> float:
+        """The advertised noise multiplier of one epoch, counted from 0."""
+        if isinstance(self.decay, Decay):
+            return self.noise_multiplier * self.decay.factor(self.tau, epoch)
+        return self.noise_multiplier * _validate.positive("the decay", self.decay(epoch))
+
     def noise_multipliers(self) -> list[float]:
         """The advertised noise multiplier of every epoch."""
-        return [
-            self.noise_multiplier * self.decay.factor(self.tau, epoch)
-            for epoch in range(self.epochs)
-        ]
+        return [self.noise_multiplier_of(epoch) for epoch in range(self.epochs)]
 
     def step(self, epoch: int) -> NoisySum:
         """The fact of one step in this epoch, in units of the clip norm."""
-        std = self.noise_multiplier * self.decay.factor(self.tau, epoch)
+        std = self.noise_multiplier_of(epoch)
         if self.noise_split is NoiseSplit.PAPER:
             # N independent draws of y/N have the variance of one draw divided by N.
             std /= math.sqrt(self.workers)
@@ -140,9 +151,7 @@ class TrainingRecipe:
             clip_norm=1.0,
             scales=self.alpha,
             noise_stds=tuple(std * scale if scaled else std for scale in self.alpha),
-            contribution=(
-                Contribution.PER_UNIT if self.method is Method.DP_SGD else Contribution.MIXED
-            ),
+            contribution=self._contribution,
             sampling=self.sampling,
             sampling_rate=None if shuffled else self.sampling_rate,
             pool=f"epoch {epoch}" if shuffled else None,
@@ -158,7 +167,7 @@ class TrainingRecipe:
 
     def _alpha_release(self) -> Fact:
         # Non-negative vectors of norm B differ by at most sqrt(2) B, not 2 B.
-        mixed = self.method is Method.EDP_SGD
+        mixed = self._contribution is Contribution.MIXED
         return NoisyVector(
             unit=self.unit,
             noise=Noise.GAUSSIAN,

@@ -1,0 +1,53 @@
+# Two commands for everybody: `make demo` and `make test`. Both set up .venv when it is missing.
+# Paths stay relative, so that a checkout whose path has spaces works.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: help demo test lint bench clean
+
+help:
+	@echo "make demo   set up .venv and run the demo"
+	@echo "make test   set up .venv with development tools, check the code and run all tests"
+	@echo "make lint   ruff, mypy --strict and the import layers"
+	@echo "make bench  run the benchmarks and write benchmarks/results"
+	@echo "make clean  remove .venv and caches"
+
+demo: .venv/user
+	@echo "== demo: the output goes to sottovoce-demo/"
+	@$(BIN)/python -m sottovoce demo
+
+test: lint
+	@echo "== tests"
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4
+
+lint: .venv/developer
+	@echo "== ruff"
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m ruff format --check .
+	@echo "== mypy --strict"
+	@$(BIN)/python -m mypy
+	@echo "== import layers"
+	@$(BIN)/lint-imports
+
+bench: .venv/developer
+	@for race in benchmarks/*.py; do echo "== $$race"; $(BIN)/python "$$race" || exit 1; done
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+.venv/bin/python:
+	@echo "== making the virtual environment .venv"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sottovoce needs Python 3.11 or newer; set PYTHON=...")'
+	@$(PYTHON) -m venv .venv
+
+.venv/user: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "== installing sottovoce into .venv (a few minutes the first time)"
+	@$(PIP) install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/developer: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "== installing sottovoce and its development tools into .venv"
+	@$(PIP) install --quiet --constraint constraints.txt --editable ".[dev]"
+	@touch $@ .venv/user

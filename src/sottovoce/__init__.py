@@ -1,3 +1,3 @@
-"""Private language understanding, in an undertone: release, train, personalise, and know the cost."""
+"""Private language understanding: release, train, audit, personalise, and know what it cost."""
 
 __version__ = "0.1.0"

@@ -1,13 +1,14 @@
 """Noise has the distribution it claims, and the testers notice when it has not."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import special, stats
+from tests.privacy.noise.compiled import compiled
 from tests.statistical import distributions
 from tests.statistical.distributions import P_VALUE, SAMPLES, Target
 
@@ -21,12 +22,35 @@ GAUSSIAN = importlib.import_module("sottovoce.privacy.noise.gaussian")
 
 Draw = Callable[[float, NoiseSource], NDArray[Any]]
 
+
+def added(std: float, source: NoiseSource) -> NDArray[Any]:
+    """Noise that was added in place, to arrays of several sizes."""
+    parts = [np.zeros(n) for n in (1, 1000, SAMPLES - 1001)]
+    noise.gaussian_add_each(parts, [std] * 3, source)
+    return np.concatenate(parts)
+
+
+def by_kernel(std: float, source: NoiseSource) -> NDArray[Any]:
+    out = np.empty(SAMPLES, np.float32)
+    compiled().fill(out, std, source.fresh_key())
+    return out
+
+
+def added_by_kernel(std: float, source: NoiseSource) -> NDArray[Any]:
+    parts = [np.zeros(n, np.float32) for n in (1, 1000, SAMPLES - 1001)]
+    compiled().add(parts, [std] * 3, source.fresh_key())
+    return np.concatenate(parts)
+
+
 CONTINUOUS: dict[str, tuple[Draw, Callable[[float], Target]]] = {
     "gaussian64": (lambda s, source: noise.gaussian(SAMPLES, s, source), distributions.normal),
     "gaussian32": (
         lambda s, source: noise.gaussian(SAMPLES, s, source, np.float32),
         distributions.normal,
     ),
+    "gaussian, added": (added, distributions.normal),
+    "gaussian, kernel": (by_kernel, distributions.normal),
+    "gaussian, added by the kernel": (added_by_kernel, distributions.normal),
     "laplace": (lambda s, source: noise.laplace(SAMPLES, s, source), distributions.laplace),
 }
 DISCRETE: dict[str, tuple[Draw, Callable[[float], Target]]] = {
@@ -125,13 +149,23 @@ def _wedge_p_value() -> float:
     return float(stats.kstest((special.ndtr(-far) - low) / (high - low), "uniform").pvalue)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_tails_of_a_big_sample(dtype: type[np.floating[Any]]) -> None:
+Fill = Callable[[NDArray[Any], NoiseSource], None]
+
+TAILS: dict[str, tuple[type[np.floating[Any]], Fill]] = {
+    "float32": (np.float32, lambda out, source: noise.gaussian_into(out, 1.0, source)),
+    "float64": (np.float64, lambda out, source: noise.gaussian_into(out, 1.0, source)),
+    "kernel": (np.float32, lambda out, source: compiled().fill(out, 1.0, source.fresh_key())),
+}
+
+
+@pytest.mark.parametrize("kind", TAILS)
+def test_the_tails_of_a_big_sample(kind: str) -> None:
+    dtype, fill = TAILS[kind]
     source, out = NoiseSource.seeded(5), np.empty(1 << 20, dtype)
     rounds, reach = 32, [3.0, 3.6, 3.7, 4.0, 4.5, 5.0]
     beyond = np.zeros((len(reach), 2), int)
     for _ in range(rounds):
-        noise.gaussian_into(out, 1.0, source)
+        fill(out, source)
         far = out[np.abs(out) > reach[0]]
         beyond += [[(far > x).sum(), (far < -x).sum()] for x in reach]
     for x, sides in zip(reach, beyond, strict=True):
@@ -155,6 +189,28 @@ def test_the_tail_itself_reaches_far_beyond_six_sigma() -> None:
     exponential = r - np.log1p(-NoiseSource.seeded(6).uniform(SAMPLES)) / r
     share = special.ndtr(-exponential) / special.ndtr(-r)
     assert stats.kstest(share, "uniform").pvalue < P_VALUE
+
+
+def test_the_tail_of_the_kernel_reaches_far_beyond_six_sigma() -> None:
+    """All that lies beyond 5.8 sigma comes from words of 24 leading zeros: draw only those."""
+    words = NoiseSource.seeded(13).halves(30 * SAMPLES).reshape(-1, 3, 8)
+    words[:, 0] >>= 24
+    tail, chance_of_zeros = compiled().values(words), 2.0**-24
+
+    def p_values(tail: NDArray[np.float32]) -> Iterator[float]:
+        for x in [5.8, 6.0, 6.25, 6.5, 6.75, 7.0]:
+            chance = float(special.ndtr(-x)) / chance_of_zeros
+            for side in (tail, -tail):
+                yield float(stats.binomtest(int((side > x).sum()), tail.size, chance).pvalue)
+        pairs = tail[:SAMPLES].reshape(-1, 2, 8).astype(np.float64)
+        u = np.exp(-(pairs**2).sum(axis=1) / 2).reshape(-1)
+        yield float(stats.kstest(u / chance_of_zeros, "uniform").pvalue)
+
+    assert min(p_values(tail)) > P_VALUE
+    # The twins: a uniform variable of 32 bits, or of 24, as textbook implementations have it.
+    for kept in (0xFF000000, 0):
+        words[:, 1] &= np.uint32(kept)
+        assert min(p_values(compiled().values(words))) < P_VALUE
 
 
 @pytest.mark.parametrize("probability", [0.001, 0.3, 0.5, 0.98])

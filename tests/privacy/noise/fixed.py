@@ -13,6 +13,7 @@ class FixedWords(NoiseSource):
 
     def __init__(self, words: list[int]) -> None:
         super().__init__()
+        self._is_seeded = True  # these words and no others: not a source for the compiled kernel
         self._words = np.array(words, np.uint64)
 
     def fill(self, out: NDArray[Any]) -> None:

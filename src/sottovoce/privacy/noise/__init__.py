@@ -5,6 +5,7 @@ the distributions that guarantees are made of.
 """
 
 from sottovoce.privacy.guarantee import SEEDED_STAMP
+from sottovoce.privacy.noise.adding import gaussian_add, gaussian_add_each
 from sottovoce.privacy.noise.categorical import Categorical, draw_from
 from sottovoce.privacy.noise.discrete import discrete_gaussian, discrete_laplace
 from sottovoce.privacy.noise.gaussian import gaussian, gaussian_into
@@ -20,6 +21,8 @@ __all__ = [
     "discrete_laplace",
     "draw_from",
     "gaussian",
+    "gaussian_add",
+    "gaussian_add_each",
     "gaussian_into",
     "keep_or_replace",
     "laplace",

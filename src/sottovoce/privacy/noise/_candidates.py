@@ -32,7 +32,7 @@ class WordLayout:
         return 8 * np.dtype(self.word).itemsize - self.mantissa - 1
 
 
-LAYOUTS = {
+LAYOUTS: dict[np.dtype[Any], WordLayout] = {
     np.dtype(np.float32): WordLayout(np.uint32, np.int32, mantissa=24),
     np.dtype(np.float64): WordLayout(np.uint64, np.int64, mantissa=53),
 }

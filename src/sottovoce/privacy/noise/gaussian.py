@@ -6,6 +6,10 @@ settled here, all together. The result is a normal variable up to the rounding o
 point type: a float32 value comes from 24 bits within its layer, a float64 value from 53. That
 rounding is visible in the lowest bits of a sum (Mironov 2012), and no accountant counts it; where
 it matters, release whole numbers with noise from `discrete`.
+
+Where the compiled kernel was built, it draws the float32 noise of every source that is keyed by the
+operating system; `kernel/gaussian.c` says how far that is from a normal variable. A seeded source
+always draws by the ziggurat, so that a seed means the same noise with and without the kernel.
 """
 
 from typing import Any, TypeVar, overload
@@ -18,6 +22,7 @@ from sottovoce._validate import Shape
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise._candidates import LAYOUTS, Proposer, Unsettled
 from sottovoce.privacy.noise._ziggurat import ziggurat
+from sottovoce.privacy.noise.kernel import kernel_for
 from sottovoce.privacy.noise.source import NoiseSource
 
 Float = TypeVar("Float", np.float32, np.float64)
@@ -62,17 +67,21 @@ def gaussian_into(out: NDArray[Any], std: float, source: NoiseSource) -> None:
     >>> out.tolist()
     [0.0, 0.0, 0.0, 0.0]
     """
-    _check(out, std)
+    check(out, std)
     flat = out.reshape(-1)
     if std == 0 or not flat.size:
         flat.fill(0)
+        return
+    if kernel := kernel_for(out.dtype, source):
+        kernel.fill(flat, std, source.fresh_key())
         return
     unsettled = Proposer(out.dtype, std, flat.size).propose(flat, source)
     if unsettled.position.size:
         flat[unsettled.position] = std * _settle(unsettled, source)
 
 
-def _check(out: NDArray[Any], std: float) -> None:
+def check(out: NDArray[Any], std: float) -> None:
+    """Refuse an array that cannot take this noise, before anything is written to it."""
     _validate.not_negative("std", std)
     if out.dtype not in LAYOUTS:
         raise InvalidInput(f"Expected an array of float32 or float64, got {out.dtype}.")

@@ -72,6 +72,7 @@ class NoiseSource:
             algorithms.AES(_hash(root, b"stream")), modes.CTR(bytes(16))
         ).encryptor()
         self._children: set[str] = set()
+        self._keys_given = 0
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -129,6 +130,21 @@ class NoiseSource:
                 )
             self._children.add(label)
         return self._from_root(_hash(self._root, b"child", label.encode()), self._is_seeded)
+
+    def fresh_key(self) -> bytes:
+        """A key for one use elsewhere, by a compiled kernel that runs AES itself.
+
+        No key is given twice, and none is the key of this stream, of a child or of its keys: so
+        whoever counts from zero under a fresh key never meets a block that was used before.
+
+        >>> source = NoiseSource.seeded(7)
+        >>> source.fresh_key() == source.fresh_key()
+        False
+        """
+        self._leave_the_parent()
+        with self._lock:
+            self._keys_given += 1
+            return _hash(self._root, b"key", b"%d" % self._keys_given)
 
     def fill(self, out: NDArray[Any]) -> None:
         """Overwrite every bit of a contiguous array, whatever its type."""

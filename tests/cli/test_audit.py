@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import click
 import pytest
@@ -92,6 +94,12 @@ def test_bad_input_is_one_sentence(
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(sentence)
     assert result.stderr.count("\n") == 1
+
+
+def test_help_loads_no_numpy() -> None:
+    """A page of help is read at once; what the bounds need is loaded when they are computed."""
+    code = "import sys, sottovoce.cli.audit; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_bad_options_exit_with_2(run_cli: RunCli) -> None:

@@ -1,18 +1,15 @@
 """`sottovoce audit`: how much a training leaked, as a lower bound on epsilon."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from sottovoce.audit.bounds import (
-    LowerBound,
-    clopper_pearson_bound,
-    gaussian_bound,
-    one_run_bound,
-    one_run_gaussian_bound,
-)
 from sottovoce.cli.console import json_option, print_json
+
+# The bounds need numpy and scipy, which take their time to load: not for a page of help.
+if TYPE_CHECKING:
+    from sottovoce.audit.bounds import LowerBound
 
 
 @click.group()
@@ -62,6 +59,8 @@ def one_run(*, as_json: bool, **counts: Any) -> None:
     Example:
       sottovoce audit bound one-run --canaries 1000 --guesses 100 --correct 90 --delta 1e-5
     """
+    from sottovoce.audit.bounds import one_run_bound
+
     _show(one_run_bound(**counts), as_json=as_json)
 
 
@@ -77,6 +76,8 @@ def one_run_gdp(*, as_json: bool, **counts: Any) -> None:
     Example:
       sottovoce audit bound one-run-gdp --canaries 1000 --guesses 100 --correct 90 --delta 1e-5
     """
+    from sottovoce.audit.bounds import one_run_gaussian_bound
+
     _show(one_run_gaussian_bound(**counts), as_json=as_json)
 
 
@@ -98,11 +99,13 @@ def clopper_pearson(*, as_json: bool, **counts: Any) -> None:
       sottovoce audit bound clopper-pearson --true-positives 450 --members 500 \\
         --false-positives 20 --non-members 500 --delta 1e-5
     """
+    from sottovoce.audit.bounds import clopper_pearson_bound, gaussian_bound
+
     gaussian = gaussian_bound(**counts) if counts["delta"] > 0 else None
     _show(clopper_pearson_bound(**counts), gaussian, as_json=as_json)
 
 
-def _show(shown: LowerBound, gaussian: LowerBound | None = None, *, as_json: bool) -> None:
+def _show(shown: "LowerBound", gaussian: "LowerBound | None" = None, *, as_json: bool) -> None:
     if not as_json:
         click.echo(shown)
         if gaussian is not None:

@@ -10,6 +10,7 @@ from sottovoce import __version__
 from sottovoce.errors import SottovoceError
 
 VERBS: Mapping[str, str] = {
+    "audit": "sottovoce.cli.audit:audit",
     "corpus": "sottovoce.cli.corpus:corpus",
     "demo": "sottovoce.cli.demo:demo",
     "epsilon": "sottovoce.cli.epsilon:epsilon",

@@ -1,0 +1,21 @@
+"""Membership inference from scores, one attack a file; each returns "higher: rather a member"."""
+
+from sottovoce.audit.attacks.likelihood_ratio import lira, lira_offline
+from sottovoce.audit.attacks.loss import loss_attack
+from sottovoce.audit.attacks.membership import Attack, membership_attacks
+from sottovoce.audit.attacks.references import ReferenceScores, train_references
+from sottovoce.audit.attacks.relative_odds import rmia
+from sottovoce.audit.attacks.shadow import ShadowAttack, sorted_features
+
+__all__ = [
+    "Attack",
+    "ReferenceScores",
+    "ShadowAttack",
+    "lira",
+    "lira_offline",
+    "loss_attack",
+    "membership_attacks",
+    "rmia",
+    "sorted_features",
+    "train_references",
+]

@@ -1,0 +1,101 @@
+"""The shadow attack (Shokri et al. 2017), as the eDP-SGD paper runs it.
+
+A shadow model is trained on another, public corpus, where it is known who was in. An attack model
+learns from the shadow's sorted intent and slot scores what a member looks like, and is then asked
+about the scores of the audited model. Sorting makes the features comparable between two models
+with unlike labels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sottovoce import _validate
+from sottovoce.audit import _checks
+from sottovoce.audit._checks import Scores
+from sottovoce.audit.attacks.logistic import Logistic
+from sottovoce.audit.scoring import log_odds
+from sottovoce.errors import InvalidInput
+
+NAME = "shadow"
+
+
+def sorted_features(
+    intents: ArrayLike,
+    slots: Sequence[ArrayLike] | None = None,
+    *,
+    intent_width: int = 3,
+    slot_width: int = 8,
+) -> Scores:
+    """The features of an attack model: sorted scores as log-odds, one row a record.
+
+    `intents` holds the probabilities of all intents, one row a record; `slots` one table a record,
+    a row of label probabilities for each token. Of the intents the best `intent_width` are kept.
+    Each token counts with its best label; the least certain `slot_width` tokens are kept, and a
+    short utterance is filled up with its own most certain one.
+
+    >>> sorted_features([[0.2, 0.8]], [[[0.9, 0.1], [0.4, 0.6]]], intent_width=2,
+    ...                 slot_width=3).round(2).tolist()
+    [[1.39, -1.39, 0.41, 2.2, 2.2]]
+    """
+    _validate.at_least_one("intent_width", intent_width)
+    _validate.at_least_one("slot_width", slot_width)
+    table = _probabilities("the intent scores", intents)
+    best = -np.sort(-table, axis=1)[:, :intent_width]
+    # Another corpus may have fewer intents than are kept: the missing ones are impossible.
+    best = np.pad(best, ((0, 0), (0, intent_width - best.shape[1])))
+    columns = [_odds(best)]
+    if slots is not None:
+        if len(slots) != len(table):
+            raise InvalidInput(
+                f"Expected slot scores of {len(table)} records, as of the intents, got "
+                f"{len(slots)}."
+            )
+        columns.append(_odds(np.stack([_certainties(each, slot_width) for each in slots])))
+    return np.hstack(columns)
+
+
+@dataclass(frozen=True, eq=False)
+class ShadowAttack:
+    """An attack model that was taught by a shadow model.
+
+    >>> attack = ShadowAttack.learn(sorted_features([[0.9, 0.1], [0.95, 0.05]]),
+    ...                             sorted_features([[0.6, 0.4], [0.7, 0.3]]))
+    >>> scores = attack.score(sorted_features([[0.5, 0.5], [0.99, 0.01]]))
+    >>> bool(scores[1] > scores[0])
+    True
+    """
+
+    model: Logistic
+
+    @classmethod
+    def learn(cls, members: ArrayLike, non_members: ArrayLike) -> "ShadowAttack":
+        """Learn from the shadow model's features of its own members and non-members."""
+        inside = _checks.table("the shadow members' features", members)
+        outside = _checks.table(
+            "the shadow non-members' features", non_members, columns=inside.shape[1]
+        )
+        labels = np.arange(len(inside) + len(outside)) < len(inside)
+        return cls(Logistic.fit(np.vstack([inside, outside]), labels))
+
+    def score(self, features: ArrayLike) -> Scores:
+        """Log-odds of membership from the audited model's features."""
+        return self.model.log_odds(_checks.table("the features", features))
+
+
+def _certainties(labels: ArrayLike, width: int) -> Scores:
+    best = np.sort(_probabilities("the slot scores of a record", labels).max(axis=1))[:width]
+    return np.pad(best, (0, width - len(best)), mode="edge")
+
+
+def _probabilities(name: str, values: ArrayLike) -> Scores:
+    table = _checks.table(name, values)
+    if table.min() < 0 or table.max() > 1 + 1e-6:
+        raise InvalidInput(f"Expected {name} as probabilities from 0 to 1.")
+    return np.minimum(table, 1.0)
+
+
+def _odds(probabilities: Scores) -> Scores:
+    return log_odds(np.log(np.maximum(probabilities, 1e-12)))

@@ -1,0 +1,109 @@
+"""One call that runs every attack for which there is what it needs, and says which it left out."""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from numpy.typing import ArrayLike
+
+from sottovoce.audit.attacks import train_references
+from sottovoce.audit.attacks.membership import Attack, membership_attacks
+from sottovoce.audit.attacks.shadow import NAME as SHADOW
+from sottovoce.audit.canaries import CanaryPairs, TextCanaries, one_run_audit
+from sottovoce.audit.duplicates import Candidates
+from sottovoce.audit.result import AuditResult
+from sottovoce.audit.scoring import ScoringFunction, TrainReference
+from sottovoce.corpora import Utterance
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.noise import NoiseSource
+
+
+def audit_model(
+    score: ScoringFunction[Utterance],
+    tried: Candidates[Utterance],
+    *,
+    attacks: Collection[Attack] | None = None,
+    train: TrainReference[Utterance] | None = None,
+    models: int = 4,
+    folder: Path | str | None = None,
+    shadow: ScoringFunction[Utterance] | None = None,
+    canaries: TextCanaries | CanaryPairs | None = None,
+    guarantee: Guarantee | None = None,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    source: NoiseSource | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> AuditResult:
+    """Audit a finished model by its scores; `attacks` None means all that can run.
+
+    LiRA and RMIA need `train`, which trains a reference model (`models` of them, saved in
+    `folder`, counted by `progress`); the shadow attack needs `shadow`, the membership scores of an
+    attack model that a shadow model has taught; the one-run audit needs the `canaries` that were
+    in the training data, and takes delta from the guarantee unless it is given.
+
+    >>> said = [Utterance(tokens=(word,), slots=("O",)) for word in "abcdef"]
+    >>> tried = Candidates(members=tuple(said[:3]), non_members=tuple(said[3:]))
+    >>> result = audit_model(lambda records: [-ord(r.text) / 100 for r in records], tried)
+    >>> result.strongest.attack, result.strongest.auc
+    ('loss threshold', 1.0)
+    >>> result.notes[0]
+    'shadow did not run: no shadow model was given'
+    """
+    source = source or NoiseSource()
+    lacking = {
+        Attack.SHADOW: "no shadow model was given" if shadow is None else "",
+        Attack.LIRA: "no way to train reference models was given" if train is None else "",
+        Attack.RMIA: "no way to train reference models was given" if train is None else "",
+        Attack.ONE_RUN: "no canaries were in the training data" if canaries is None else "",
+    }
+    wanted = [attack for attack in Attack if attacks is None or attack in attacks]
+    missing = {attack: lacking[attack] for attack in wanted if lacking.get(attack)}
+    if attacks is not None and missing:
+        attack, reason = next(iter(missing.items()))
+        raise InvalidInput(f"Expected what the attack {attack} needs, but {reason}.")
+    ran = [attack for attack in wanted if attack not in missing]
+    references = None
+    if train is not None and {Attack.LIRA, Attack.RMIA} & set(ran):
+        pool = [*tried.members, *tried.non_members]
+        references = train_references(
+            pool, train, models=models, source=source, folder=folder, progress=progress
+        )
+    others: dict[str, tuple[ArrayLike, ArrayLike]] = {}
+    if shadow is not None and Attack.SHADOW in ran:
+        others[SHADOW] = (shadow(tried.members), shadow(tried.non_members))
+    outcomes = membership_attacks(
+        score,
+        tried.members,
+        tried.non_members,
+        references=references,
+        attacks=ran,
+        others=others,
+        confidence=confidence,
+    )
+    bounds = []
+    if canaries is not None and Attack.ONE_RUN in ran:
+        bounds.append(
+            one_run_audit(
+                canaries.scores(score),
+                canaries.included,
+                delta=_delta(delta, guarantee),
+                confidence=confidence,
+                relation=canaries.relation,
+                source=source,
+            )
+        )
+    return AuditResult(
+        attacks=tuple(outcomes),
+        bounds=tuple(bounds),
+        left_out=tried.left_out,
+        guarantee=guarantee,
+        notes=tuple(f"{attack} did not run: {reason}" for attack, reason in missing.items()),
+    )
+
+
+def _delta(delta: float | None, guarantee: Guarantee | None) -> float:
+    if delta is not None:
+        return delta
+    if guarantee is None:
+        raise InvalidInput("Expected a delta or a guarantee for the one-run audit, got neither.")
+    return guarantee.delta

@@ -1,0 +1,23 @@
+"""Lower bounds on epsilon from the outcome of an attack, one kind of evidence a file."""
+
+from sottovoce.audit.bounds.counts import (
+    Interval,
+    clopper_pearson,
+    clopper_pearson_bound,
+    gaussian_bound,
+)
+from sottovoce.audit.bounds.lower_bound import LowerBound, rounded_down
+from sottovoce.audit.bounds.one_run import one_run_bound, p_value
+from sottovoce.audit.bounds.one_run_gaussian import one_run_gaussian_bound
+
+__all__ = [
+    "Interval",
+    "LowerBound",
+    "clopper_pearson",
+    "clopper_pearson_bound",
+    "gaussian_bound",
+    "one_run_bound",
+    "one_run_gaussian_bound",
+    "p_value",
+    "rounded_down",
+]

@@ -1,0 +1,122 @@
+"""Epsilon from one training run with many canaries (Steinke, Nasr and Jagielski 2023).
+
+Each of m canaries is included by its own fair coin; an attacker who sees the result guesses r of
+the coins and gets v right. If the training is (epsilon, delta)-private, then so good a result has
+probability at most, with q = e^epsilon / (1 + e^epsilon),
+
+    p(epsilon) = P[Bin(r, q) >= v] + 2 m delta max_{1 <= i <= v} P[v - i <= Bin(r, q) < v] / i,
+
+and the bound is the largest epsilon with p < 1 - confidence.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import betainc, betaincinv, expit, gammaln
+
+from sottovoce import _validate
+from sottovoce.audit import _checks
+from sottovoce.audit.bounds.lower_bound import LowerBound
+
+METHOD = "one-run bound of Steinke et al."
+
+
+def one_run_bound(
+    *, canaries: int, guesses: int, correct: int, delta: float, confidence: float = 0.95
+) -> LowerBound:
+    """The epsilon that `correct` right guesses about fairly included canaries prove.
+
+    The number of guesses must have been settled before the scores were seen, or by one of the
+    rules of `audit.one_run`.
+
+    >>> bound = one_run_bound(canaries=1000, guesses=100, correct=90, delta=1e-5)
+    >>> round(bound.epsilon, 6)
+    1.626143
+    """
+    check_guesses(canaries, guesses, correct)
+    _validate.delta(delta)
+    significance = 1 - _checks.confidence(confidence)
+    return LowerBound(
+        epsilon=_largest_refuted(canaries, guesses, correct, delta, significance),
+        delta=delta,
+        confidence=confidence,
+        method=METHOD,
+        evidence=evidence(canaries, guesses, correct),
+    )
+
+
+def p_value(*, canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
+    """The probability, under (epsilon, delta)-privacy, of at least this many right guesses.
+
+    >>> round(p_value(canaries=10, guesses=10, correct=10, epsilon=0.0, delta=0.0) * 2**10, 9)
+    1.0
+    """
+    check_guesses(canaries, guesses, correct)
+    _validate.not_negative("epsilon", epsilon)
+    _validate.delta(delta)
+    if correct == 0:
+        return 1.0
+    weights = _log_binomials(guesses, correct) if delta else np.empty(0)
+    p = _p_value(canaries, guesses, correct, epsilon, delta, weights)
+    return min(p, 1.0)
+
+
+def check_guesses(canaries: int, guesses: int, correct: int) -> None:
+    _validate.at_least_one("canaries", canaries)
+    _validate.at_least_one("guesses", guesses)
+    _checks.part_of("guesses", guesses, "canaries", canaries)
+    _checks.part_of("correct", correct, "guesses", guesses)
+
+
+def evidence(canaries: int, guesses: int, correct: int) -> str:
+    return f"{correct} of {guesses} guesses about {canaries} canaries were right"
+
+
+def _largest_refuted(
+    canaries: int, guesses: int, correct: int, delta: float, significance: float
+) -> float:
+    if correct == 0:
+        return 0.0
+    # Without delta the equation is that of a Clopper-Pearson limit: a quantile of Beta(v, r-v+1).
+    # Its complement is computed apart, because 1 - q would lose the digits of a large epsilon.
+    q = float(betaincinv(correct, guesses - correct + 1, significance))
+    rest = float(betaincinv(guesses - correct + 1, correct, 1 - significance))
+    highest = max(0.0, float(np.log(q) - np.log(rest))) if q > 0 else 0.0
+    if delta == 0 or highest == 0:
+        return highest
+    weights = _log_binomials(guesses, correct)
+
+    def excess(epsilon: float) -> float:
+        return _p_value(canaries, guesses, correct, epsilon, delta, weights) - significance
+
+    if excess(0.0) >= 0:
+        return 0.0
+    if excess(highest) < 0:  # a delta so small that only rounding is left of it
+        return highest
+    return float(brentq(excess, 0.0, highest, xtol=1e-13, rtol=1e-14))
+
+
+def _p_value(
+    canaries: int,
+    guesses: int,
+    correct: int,
+    epsilon: float,
+    delta: float,
+    weights: NDArray[np.float64],
+) -> float:
+    tail = float(betainc(correct, guesses - correct + 1, expit(epsilon)))
+    if delta == 0:
+        return tail
+    # P[Bin = k] for k = v-1 down to 0; ln q and ln(1-q) without cancellation.
+    successes = np.arange(correct - 1, -1, -1)
+    log_q, log_rest = -np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)
+    masses = np.exp(weights + successes * log_q + (guesses - successes) * log_rest)
+    windows = np.cumsum(masses) / np.arange(1, correct + 1)
+    return tail + 2 * canaries * delta * float(windows.max())
+
+
+def _log_binomials(guesses: int, correct: int) -> NDArray[np.float64]:
+    """ln of "guesses over k" for k = correct-1 down to 0; the same for every epsilon."""
+    k = np.arange(correct - 1, -1, -1, dtype=np.float64)
+    logs: NDArray[np.float64] = gammaln(guesses + 1.0) - gammaln(k + 1) - gammaln(guesses - k + 1)
+    return logs

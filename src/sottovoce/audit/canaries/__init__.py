@@ -1,0 +1,34 @@
+"""Canaries: records whose presence in training is a secret coin, and the bound from guessing it."""
+
+from sottovoce.audit.canaries.coins import fair_coins
+from sottovoce.audit.canaries.gradient import (
+    DiracCanaries,
+    GradientCanaries,
+    RandomCanaries,
+    gradient_scores,
+)
+from sottovoce.audit.canaries.independent import independent_canaries_audit
+from sottovoce.audit.canaries.one_run import Family, one_run_audit
+from sottovoce.audit.canaries.pairs import CanaryPairs
+from sottovoce.audit.canaries.text import (
+    TextCanaries,
+    read_canaries,
+    text_canaries,
+    write_canaries,
+)
+
+__all__ = [
+    "CanaryPairs",
+    "DiracCanaries",
+    "Family",
+    "GradientCanaries",
+    "RandomCanaries",
+    "TextCanaries",
+    "fair_coins",
+    "gradient_scores",
+    "independent_canaries_audit",
+    "one_run_audit",
+    "read_canaries",
+    "text_canaries",
+    "write_canaries",
+]

@@ -1,0 +1,134 @@
+"""Canaries for text: utterances of random words with a random intent, in or out by a fair coin.
+
+A model can be right about such an utterance only by having seen it: its words say nothing of its
+intent, and whatever the model would answer by itself is wrong for all intents but one.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from sottovoce import _validate
+from sottovoce.audit import _checks
+from sottovoce.audit._checks import Flags, Scores
+from sottovoce.audit.canaries.coins import fair_coins
+from sottovoce.audit.scoring import ScoringFunction, log_probabilities
+from sottovoce.corpora import Utterance, read, write
+from sottovoce.corpora.records import OUTSIDE
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.guarantee import Relation
+from sottovoce.privacy.noise import NoiseSource
+
+# With fewer possible utterances for each canary than this, two of them would be near-twins.
+ROOM = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class TextCanaries:
+    """Canary utterances, and which of them go into the training data.
+
+    `included` is the secret of the audit: the attack must not see it before it has guessed.
+    """
+
+    utterances: tuple[Utterance, ...]
+    included: Flags
+
+    relation: ClassVar[Relation] = Relation.ADD_OR_REMOVE
+
+    def __post_init__(self) -> None:
+        _checks.flags("included", self.included, (len(self.utterances),))
+
+    def chosen(self) -> list[Utterance]:
+        """The canaries to train on."""
+        return [self.utterances[i] for i in np.flatnonzero(self.included).tolist()]
+
+    def scores(self, score: ScoringFunction[Utterance]) -> Scores:
+        """The score of every canary, included or not."""
+        return log_probabilities(score(self.utterances), len(self.utterances))
+
+
+def text_canaries(
+    count: int,
+    *,
+    vocabulary: Sequence[str],
+    intents: Sequence[str],
+    source: NoiseSource,
+    length: int = 8,
+    known: Collection[str] = (),
+) -> TextCanaries:
+    """Draw `count` canaries that differ from each other and from the `known` texts.
+
+    Each has an id and a user of its own, so that it is one example and one user alike.
+
+    >>> canaries = text_canaries(3, vocabulary=["call", "stop", "mum", "jazz"], length=6,
+    ...                          intents=["call", "play"], source=NoiseSource.seeded(3))
+    >>> canaries.utterances[0].text, canaries.utterances[0].intent
+    ('stop jazz stop stop stop mum', 'call')
+    >>> len(canaries.chosen()) == int(canaries.included.sum())
+    True
+    """
+    _validate.at_least_one("count", count)
+    _validate.at_least_one("length", length)
+    words, labels = list(dict.fromkeys(vocabulary)), list(dict.fromkeys(intents))
+    if len(labels) < 2:
+        raise InvalidInput(f"Expected at least 2 intents to be wrong about, got {len(labels)}.")
+    if len(words) ** length < ROOM * count:
+        raise InvalidInput(
+            f"Expected room for {count} unlike canaries, got {len(words)} words in {length} "
+            f"places: give a larger vocabulary or length."
+        )
+    texts = _distinct_texts(count, words, length, source, set(known))
+    places = source.integers(len(labels), count).tolist()
+    utterances = tuple(
+        Utterance(
+            tokens=tuple(text.split(" ")),
+            slots=(OUTSIDE,) * length,
+            intent=labels[place],
+            user=f"canary-{i:06d}",
+            id=f"canary-{i:06d}",
+        )
+        for i, (text, place) in enumerate(zip(texts, places, strict=True))
+    )
+    return TextCanaries(utterances, fair_coins(count, source))
+
+
+def write_canaries(path: Path | str, canaries: TextCanaries) -> None:
+    """Keep canaries and coins beside the run; whoever reads this file can pass the audit."""
+    write(path, _marked(canaries))
+
+
+def read_canaries(path: Path | str) -> TextCanaries:
+    """Read canaries back, with their coins."""
+    utterances = tuple(read(path))
+    coins = [utterance.extra.get("included") for utterance in utterances]
+    if not all(isinstance(coin, bool) for coin in coins):
+        raise InvalidInput(f'Expected every canary in {path} with "included": true or false.')
+    return TextCanaries(utterances, np.array(coins, dtype=np.bool_))
+
+
+def _marked(canaries: TextCanaries) -> Iterable[Utterance]:
+    for utterance, coin in zip(canaries.utterances, canaries.included.tolist(), strict=True):
+        yield Utterance(
+            tokens=utterance.tokens,
+            slots=utterance.slots,
+            intent=utterance.intent,
+            user=utterance.user,
+            id=utterance.id,
+            text=utterance.text,
+            extra={"included": coin},
+        )
+
+
+def _distinct_texts(
+    count: int, words: Sequence[str], length: int, source: NoiseSource, taken: set[str]
+) -> list[str]:
+    texts: list[str] = []
+    while len(texts) < count:
+        text = " ".join(words[i] for i in source.integers(len(words), length).tolist())
+        if text not in taken:
+            taken.add(text)
+            texts.append(text)
+    return texts

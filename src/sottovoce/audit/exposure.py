@@ -1,0 +1,165 @@
+"""Exposure of a secret (Carlini et al. 2019): how far the model prefers it to what it might be.
+
+    exposure = log2(number of candidates) - log2(rank of the secret among them)
+
+A secret at rank 1 of 10^7 has all of its 23.3 bits exposed; one at a random rank has 1.44 bits on
+average. Where the candidates are too many to try, the share that beats the secret is estimated
+from a random sample, with a Clopper-Pearson interval. No curve is fitted beyond the sample.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sottovoce import _validate
+from sottovoce.audit import _checks
+from sottovoce.audit.bounds.counts import Interval, clopper_pearson
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.noise import NoiseSource
+
+# Candidates scored in one call: enough to fill a batch, few enough to stay below training memory.
+BATCH = 4096
+
+ScoreCandidates = Callable[[Sequence[int]], ArrayLike]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposure:
+    """How many bits of one secret the model gives away: all of them where its rank is 1."""
+
+    bits: float
+    interval: Interval
+    possible_bits: float
+    rank: float | None
+    """The rank among all candidates, ties in their middle; None where only a sample was tried."""
+    tried: int
+    confidence: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "bits": self.bits,
+            "interval": list(self.interval),
+            "possible_bits": self.possible_bits,
+            "rank": self.rank,
+            "tried": self.tried,
+            "confidence": self.confidence,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        try:
+            return cls(**dict(data) | {"interval": Interval(*data["interval"])})
+        except (KeyError, TypeError, ValueError) as problem:
+            raise InvalidInput(f"Expected an exposure in JSON, but {problem!r}.") from problem
+
+
+def exact_exposure(
+    score: ScoreCandidates,
+    secret: int,
+    *,
+    candidates: int,
+    progress: Callable[[int], None] | None = None,
+) -> Exposure:
+    """Try every candidate from 0 to candidates - 1; higher scores are rather believed.
+
+    Candidates that tie with the secret share the middle of their ranks.
+
+    >>> found = exact_exposure(lambda tried: [-abs(c - 40) for c in tried], 42, candidates=1024)
+    >>> found.rank, round(found.bits, 3)
+    (4.5, 7.83)
+    """
+    _validate.at_least_one("candidates", candidates)
+    own = _own_score(score, secret, candidates)
+    ahead = tied = 0
+    for start in range(0, candidates, BATCH):
+        batch = range(start, min(start + BATCH, candidates))
+        found = _compared(score, batch, own)
+        ahead, tied = ahead + found[0], tied + found[1]
+        if progress is not None:
+            progress(batch.stop)
+    rank = ahead + (tied + 1) / 2  # the secret ties with itself, so `tied` is at least 1
+    bits = math.log2(candidates) - math.log2(rank)
+    return Exposure(
+        bits=bits,
+        interval=Interval(bits, bits),
+        possible_bits=math.log2(candidates),
+        rank=rank,
+        tried=candidates,
+        confidence=1.0,
+    )
+
+
+def sampled_exposure(
+    score: ScoreCandidates,
+    secret: int,
+    *,
+    candidates: int,
+    sample: int,
+    source: NoiseSource,
+    confidence: float = 0.95,
+    progress: Callable[[int], None] | None = None,
+) -> Exposure:
+    """Try `sample` random candidates: exposure is -log2 of the share that is ahead.
+
+    The interval cannot reach far beyond log2(sample): nothing rarer was seen. Where nobody is
+    ahead the estimate itself is that of one in sample + 1.
+
+    >>> found = sampled_exposure(lambda tried: [-abs(c - 40) for c in tried], 42,
+    ...                          candidates=10**6, sample=1000, source=NoiseSource.seeded(1))
+    >>> round(found.bits, 2), found.interval.low > 8, round(found.interval.high, 1)
+    (9.97, True, 19.9)
+    """
+    _validate.at_least_one("sample", sample)
+    _validate.at_least_one("candidates", candidates)
+    own = _own_score(score, secret, candidates)
+    ahead = tied = 0
+    for start in range(0, sample, BATCH):
+        size = min(BATCH, sample - start)
+        found = _compared(score, source.integers(candidates, size).tolist(), own)
+        ahead, tied = ahead + found[0], tied + found[1]
+        if progress is not None:
+            progress(start + size)
+    # Ties widen the interval: for one end they are behind the secret, for the other ahead of it.
+    limits = Interval(
+        clopper_pearson(ahead, sample, confidence).low,
+        clopper_pearson(ahead + tied, sample, confidence).high,
+    )
+    most = math.log2(candidates)
+    return Exposure(
+        bits=min(most, -math.log2((ahead + tied / 2 + 1) / (sample + 1))),
+        interval=Interval(_bits(limits.high, most), _bits(limits.low, most)),
+        possible_bits=most,
+        rank=None,
+        tried=sample,
+        confidence=_checks.confidence(confidence),
+    )
+
+
+def _own_score(score: ScoreCandidates, secret: int, candidates: int) -> float:
+    if not 0 <= secret < candidates:
+        raise InvalidInput(f"Expected a secret from 0 to {candidates - 1}, got {secret}.")
+    return float(_checks.scores("the secret's score", score([secret]), size=1)[0])
+
+
+def _compared(score: ScoreCandidates, batch: Sequence[int], own: float) -> tuple[int, int]:
+    """How many candidates are ahead of the secret, and how many tie with it."""
+    found = _checks.scores("the candidates' scores", score(batch), size=len(batch))
+    return int((found > own).sum()), int((found == own).sum())
+
+
+def _bits(share: float, most: float) -> float:
+    return min(most, -math.log2(share)) if share > 0 else most
+
+
+def mean_exposure(exposures: Sequence[Exposure]) -> float:
+    """The mean bits over several secrets: one secret alone may be lucky.
+
+    Without memory the mean is log2(e) = 1.44, with a standard deviation of 1.44 a secret.
+    """
+    if not exposures:
+        raise InvalidInput("Expected the exposure of at least one secret, got none.")
+    return float(np.mean([exposure.bits for exposure in exposures]))

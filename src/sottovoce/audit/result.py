@@ -1,0 +1,121 @@
+"""The result of an audit: attacks, bounds, exposures and the guarantee they are held against.
+
+It is written as audit.json beside run.json; the model card and the report read it from there.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from sottovoce.audit.bounds import LowerBound, rounded_down
+from sottovoce.audit.duplicates import LeftOut
+from sottovoce.audit.exposure import Exposure
+from sottovoce.audit.outcome import AttackOutcome, strongest
+from sottovoce.corpora.atomic import text_output
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.guarantee import Guarantee, rounded_up
+
+FILE = "audit.json"
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditResult:
+    """Everything that an audit found about one run.
+
+    >>> from sottovoce.audit.bounds import one_run_bound
+    >>> result = AuditResult(bounds=(one_run_bound(canaries=100, guesses=100, correct=75,
+    ...                                            delta=0.0),))
+    >>> round(result.lower_bound.epsilon, 3), result.defects()
+    (0.702, [])
+    >>> AuditResult.from_json(result.to_json()) == result
+    True
+    """
+
+    attacks: tuple[AttackOutcome, ...] = ()
+    bounds: tuple[LowerBound, ...] = ()
+    exposures: tuple[Exposure, ...] = ()
+    left_out: LeftOut = field(default_factory=LeftOut)
+    guarantee: Guarantee | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def strongest(self) -> AttackOutcome | None:
+        """The strongest attack of those that ran."""
+        return strongest(self.attacks) if self.attacks else None
+
+    @property
+    def lower_bound(self) -> LowerBound | None:
+        """The bound that proves most; each holds with its own confidence, not all together."""
+        return max(self.bounds, key=lambda bound: bound.epsilon, default=None)
+
+    def defects(self) -> list[str]:
+        """Bounds that contradict the guarantee: the noise, the sampling or the ledger is wrong."""
+        if self.guarantee is None or not self.guarantee.holds:
+            return []
+        return [
+            f"The guarantee of epsilon {rounded_up(self.guarantee.epsilon)} at delta "
+            f"{self.guarantee.delta:g} is contradicted by a lower bound of "
+            f"{rounded_down(bound.epsilon)} ({bound.evidence}; method: {bound.method})."
+            for bound in self.bounds
+            if not bound.objection(self.guarantee) and bound.contradicts(self.guarantee)
+        ]
+
+    def not_compared(self) -> list[str]:
+        """Why bounds could not be held against the guarantee: silence would look like consent."""
+        if self.guarantee is None or not self.guarantee.holds:
+            return []
+        found = (bound.objection(self.guarantee) for bound in self.bounds)
+        return list(dict.fromkeys(sentence for sentence in found if sentence))
+
+    def to_json(self) -> dict[str, Any]:
+        found = self.strongest
+        return {
+            "audit": VERSION,
+            "attacks": [attack.to_json() for attack in self.attacks],
+            "strongest": None if found is None else found.attack,
+            "bounds": [bound.to_json() for bound in self.bounds],
+            "exposures": [exposure.to_json() for exposure in self.exposures],
+            "left_out": asdict(self.left_out),
+            "guarantee": None if self.guarantee is None else self.guarantee.to_json(),
+            "defects": self.defects(),
+            "not_compared": self.not_compared(),
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        if not isinstance(data, Mapping) or data.get("audit") != VERSION:
+            raise InvalidInput(f'Expected an audit in JSON with "audit": {VERSION}.')
+        try:
+            return cls(
+                attacks=tuple(map(AttackOutcome.from_json, data["attacks"])),
+                bounds=tuple(map(LowerBound.from_json, data["bounds"])),
+                exposures=tuple(map(Exposure.from_json, data["exposures"])),
+                left_out=LeftOut(**data["left_out"]),
+                guarantee=Guarantee.from_json(data["guarantee"]) if data["guarantee"] else None,
+                notes=tuple(data["notes"]),
+            )
+        except InvalidInput:
+            raise
+        except (KeyError, TypeError, ValueError) as problem:
+            raise InvalidInput(f"Expected an audit in JSON, but {problem!r}.") from problem
+
+    def write(self, folder: Path | str) -> Path:
+        """Write audit.json into the folder of a run, whole or not at all."""
+        path = Path(folder) / FILE
+        with text_output(path) as stream:
+            json.dump(self.to_json(), stream, indent=2, allow_nan=False)
+            stream.write("\n")
+        return path
+
+    @classmethod
+    def read(cls, folder: Path | str) -> Self:
+        """Read the audit.json of a run."""
+        path = Path(folder) / FILE
+        try:
+            return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (json.JSONDecodeError, UnicodeDecodeError) as problem:
+            raise InvalidInput(f"Expected JSON in {path}, but {problem}.") from problem

@@ -6,12 +6,13 @@ from itertools import islice
 from pathlib import Path
 
 import click
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sottovoce.cli.statements import print_comparison
+from sottovoce.cli.statements import claimed_epsilon, print_comparison, true_epsilon
 from sottovoce.corpora import Tally, Utterance, read
-from sottovoce.corpora.synthetic import DOMAINS, write_jsonl
+from sottovoce.corpora.synthetic import DOMAINS, schema, write_jsonl
 from sottovoce.privacy.facts import Noise, Sampling, ScaleSource, SurrogateSource
 from sottovoce.privacy.guarantee import Statement, Unit
 from sottovoce.privacy.recipes import (
@@ -55,7 +56,27 @@ def demo(output: Path, size: int) -> None:
         "Each row is one command of [bold]sottovoce epsilon[/], which also prints what a "
         "guarantee rests on."
     )
+    console.print()
+    console.print("[bold]3. An intent model of the communication corpus, trained three ways[/]")
+    _train(output / "communication.jsonl", console)
     console.print(f"Everything made is in {output}.")
+
+
+def _train(path: Path, console: Console) -> None:
+    from sottovoce.cli.demo_training import train_three_ways  # loads torch
+
+    table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1))
+    for heading in ("method", "accuracy", "attack AUC", "claimed", "true epsilon"):
+        table.add_column(heading, justify="left" if heading == "method" else "right")
+    for trained in train_three_ways(list(read(path)), schema("communication").intents):
+        claimed = "nothing" if trained.claimed is None else claimed_epsilon(trained.claimed)
+        true = true_epsilon(trained.guarantee)
+        table.add_row(trained.name, f"{trained.accuracy:.1%}", f"{trained.auc:.3f}", claimed, true)
+    console.print(table)
+    console.print(
+        "Accuracy is on users that were not trained on. The AUC is that of guessing from the loss "
+        "who was trained on (0.5 is chance): it can show a leak, and never that there is none."
+    )
 
 
 def _describe(path: Path, domain: str, console: Console) -> None:

@@ -1,0 +1,289 @@
+"""The race of training methods: what a private step costs, as a ratio to plain SGD.
+
+    python benchmarks/training.py                      # everything, with plot and JSON
+    python benchmarks/training.py --kinds clc --batches 32 --ways sgd dp-sgd --rounds 3
+
+Every way of making a step has a process of its own and they make steps in turns, on one thread, so
+none inherits another's heap or a quiet moment. A step is everything from the batch to the updated
+weights: forward, backward, clipping, noise from AES, optimiser. Time is the median of CPU time;
+memory the peak above what the process held before its first step.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from sottovoce.privacy.facts import Sampling
+from sottovoce.training.plan import Method, Plan
+from sottovoce.training.private import PrivateTraining
+from taggers import KINDS, Batch, Tagger, make, rows
+
+RESULTS = Path(__file__).parent / "results"
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.01),
+    "adam": lambda parameters: torch.optim.Adam(parameters, lr=1e-3),
+}
+WAYS = ("sgd", "dp-sgd", "edp-sgd", "textbook", "opacus", "opacus-ghost")
+# What one would otherwise pay: too slow to be repeated as often, and for every batch.
+SLOW = ("textbook", "opacus", "opacus-ghost")
+WARM_UP = 2
+
+
+def plain(model: Tagger, batch: Batch, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
+    def step() -> None:
+        optimizer.zero_grad()
+        model(*batch).mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def ours(
+    method: Method, model: Tagger, batch: Batch, optimizer: torch.optim.Optimizer
+) -> Callable[[], None]:
+    size = len(batch[1])
+    # One shuffled batch that holds everybody: every step sees the same examples as plain SGD.
+    plan = Plan(
+        method=method, population=size, batch_size=size, virtual_batch=size, epochs=10**6,
+        delta=1e-5, sampling=Sampling.SHUFFLE,
+    )  # fmt: skip
+    steps = PrivateTraining(plan, model, optimizer, owners=size).steps()
+
+    def one() -> None:
+        step = next(steps)
+        for chosen in step:
+            piece = batch if len(chosen) == size else rows(batch, chosen)
+            step.backward(model(*piece))
+
+    return one
+
+
+def opacus(
+    mode: str, model: Tagger, batch: Batch, optimizer: torch.optim.Optimizer
+) -> Callable[[], None]:
+    """The peer, driven the way its documentation says, without its data loader."""
+    from opacus.grad_sample import GradSampleModule
+    from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (
+        GradSampleModuleFastGradientClipping,
+    )
+    from opacus.optimizers import DPOptimizer
+    from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
+    from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+
+    size = len(batch[1])
+    if mode == "hooks":
+        wrapped = GradSampleModule(model)
+        private = DPOptimizer(
+            optimizer, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=size
+        )
+
+        def step() -> None:
+            private.zero_grad()
+            wrapped(*batch).mean().backward()
+            private.step()
+
+        return step
+
+    wrapped_ghost = GradSampleModuleFastGradientClipping(
+        model, max_grad_norm=1.0, use_ghost_clipping=True
+    )
+    ghost = DPOptimizerFastGradientClipping(
+        optimizer, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=size
+    )
+
+    def identity(losses: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        return losses
+
+    identity.reduction = "mean"  # type: ignore[attr-defined]
+    criterion = DPLossFastGradientClipping(wrapped_ghost, ghost, identity, loss_reduction="mean")
+
+    def ghost_step() -> None:
+        ghost.zero_grad()
+        criterion(wrapped_ghost(*batch), batch[1]).backward()
+        ghost.step()
+
+    return ghost_step
+
+
+def step_of(kind: str, examples: int, way: str, optimizer_name: str) -> Callable[[], None]:
+    model, batch = make(kind, examples)
+    if way.startswith("opacus"):
+        from opacus.validators import ModuleValidator
+
+        model = ModuleValidator.fix(model)
+    optimizer = OPTIMIZERS[optimizer_name](model.parameters())
+    match way:
+        case "sgd":
+            return plain(model, batch, optimizer)
+        case "opacus":
+            return opacus("hooks", model, batch, optimizer)
+        case "opacus-ghost":
+            return opacus("ghost", model, batch, optimizer)
+        case _:
+            return ours(Method(way), model, batch, optimizer)
+
+
+class Runner:
+    """A process that makes one step for each line it reads, and answers with time and memory."""
+
+    def __init__(self, kind: str, examples: int, way: str, optimizer: str) -> None:
+        command = [sys.executable, __file__, "--serve", kind, str(examples), way, optimizer]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.way = way
+        self.seconds: list[float] = []
+        self.megabytes = 0.0
+        self.failure = ""
+
+    def step(self) -> None:
+        if self.failure:
+            return
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            print("step", file=self._process.stdin, flush=True)
+            taken, self.megabytes = map(float, self._process.stdout.readline().split())
+            self.seconds.append(taken)
+        except (BrokenPipeError, ValueError):
+            _, error = self._process.communicate()
+            self.failure = (error.strip().splitlines() or ["it ended"])[-1][:120]
+
+    def median(self) -> float:
+        return statistics.median(self.seconds[WARM_UP:])
+
+    def close(self) -> None:
+        if not self.failure:
+            self._process.communicate()
+
+
+def serve(kind: str, examples: int, way: str, optimizer: str) -> None:
+    torch.set_num_threads(1)
+    step = step_of(kind, examples, way, optimizer)
+    before = kilobytes("VmRSS")
+    for _ in sys.stdin:
+        start = time.process_time()
+        step()
+        print(time.process_time() - start, (kilobytes("VmHWM") - before) / 1024, flush=True)
+
+
+def kilobytes(field: str) -> int:
+    """Of this process now (VmRSS) or at its peak (VmHWM), as Linux reports it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field))
+
+
+def race(kind: str, examples: int, optimizer: str, ways: list[str], rounds: int) -> dict[str, Any]:
+    runners = [Runner(kind, examples, way, optimizer) for way in ways]
+    for number in range(WARM_UP + rounds):
+        for runner in runners:
+            if runner.way not in SLOW or number < WARM_UP + max(1, rounds // 4):
+                runner.step()
+    for runner in runners:
+        runner.close()
+    base = runners[0]
+    found: dict[str, Any] = {"model": kind, "batch": examples, "optimizer": optimizer}
+    for runner in runners:
+        if runner.failure:
+            found[runner.way] = {"failure": runner.failure}
+        else:
+            found[runner.way] = {
+                "seconds": runner.median(),
+                "megabytes": runner.megabytes,
+                "time_ratio": runner.median() / base.median(),
+                "memory_ratio": runner.megabytes / base.megabytes,
+            }
+    return found
+
+
+def show(results: list[dict[str, Any]], ways: list[str]) -> None:
+    table = Table(title="A step, as a ratio to plain SGD: CPU time (peak memory)")
+    for heading in ("model", "batch", "optimizer", "sgd"):
+        table.add_column(heading, justify="right" if heading in ("batch", "sgd") else "left")
+    for way in ways[1:]:
+        table.add_column(way, justify="right")
+    for found in results:
+        cells = [
+            "fails" if "failure" in found[way]
+            else f"{found[way]['time_ratio']:.2f} ({found[way]['memory_ratio']:.2f})"
+            for way in ways[1:] if way in found
+        ]  # fmt: skip
+        base = f"{found['sgd']['seconds']:.2f} s, {found['sgd']['megabytes']:.0f} MB"
+        table.add_row(found["model"], str(found["batch"]), found["optimizer"], base, *cells)
+    Console(width=140).print(table)
+
+
+def draw(results: list[dict[str, Any]], path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot
+
+    kinds = list(dict.fromkeys(found["model"] for found in results))
+    figure, axes = pyplot.subplots(1, len(kinds), figsize=(3.2 * len(kinds), 3.2), sharey=True)
+    for axis, kind in zip([axes] if len(kinds) == 1 else axes, kinds, strict=True):
+        own = [f for f in results if f["model"] == kind and f["optimizer"] == "sgd"]
+        for way in WAYS[1:]:
+            points = [
+                (f["batch"], f[way]["time_ratio"]) for f in own if "time_ratio" in f.get(way, {})
+            ]
+            if points:
+                axis.plot(*zip(*points, strict=True), marker="o", label=way)
+        axis.axhline(1, color="grey", linewidth=0.8)
+        axis.set(title=kind, xlabel="batch", yscale="log", xscale="log")
+    (axes if len(kinds) == 1 else axes[0]).set_ylabel("CPU time / plain SGD")
+    (axes if len(kinds) == 1 else axes[-1]).legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
+    parser.add_argument("--batches", nargs="+", type=int, default=[32, 128, 256])
+    parser.add_argument("--optimizers", nargs="+", default=["sgd", "adam"])
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", type=Path, default=RESULTS / "training.json")
+    parser.add_argument("--plot", type=Path, default=RESULTS / "training.svg")
+    parser.add_argument("--serve", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        kind, examples, way, optimizer = options.serve
+        serve(kind, int(examples), way, optimizer)
+        return
+    results = []
+    for kind in options.kinds:
+        for examples in options.batches:
+            for optimizer in options.optimizers:
+                # The slow ways once, where they are cheapest; they only get slower.
+                affordable = examples == options.batches[0] and optimizer == "sgd"
+                ways = [way for way in options.ways if affordable or way not in SLOW]
+                found = race(kind, examples, optimizer, ways, options.rounds)
+                results.append(found)
+                print(json.dumps(found), file=sys.stderr, flush=True)
+    show(results, options.ways)
+    versions = {name: version(name) for name in ("torch", "transformers")}
+    report = {"results": results, "versions": versions, "python": platform.python_version()}
+    options.json.write_text(json.dumps(report, indent=2) + "\n")
+    draw(results, options.plot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""Private optimisation of any torch model: exact clipping, eDP-SGD, many workers."""
+
+from sottovoce.training.plan import ClippingStyle, Method, Plan
+from sottovoce.training.private import PrivateTraining, Step
+from sottovoce.training.scaling import LayerScales
+from sottovoce.training.workers import Worker, WorkerLost, join_workers
+
+__all__ = [
+    "ClippingStyle",
+    "LayerScales",
+    "Method",
+    "Plan",
+    "PrivateTraining",
+    "Step",
+    "Worker",
+    "WorkerLost",
+    "join_workers",
+]

@@ -1,0 +1,38 @@
+"""Checkpoints: weights, optimiser, step and ledger in one file, written whole or not at all.
+
+Neither the noise key nor the sampling key is saved: whoever reads a checkpoint must not learn who
+was sampled, so a resumed run draws new ones.
+"""
+
+import io
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sottovoce.corpora.atomic import output
+from sottovoce.errors import InvalidInput
+
+
+def save_checkpoint(path: Path | str, state: Mapping[str, Any]) -> None:
+    """Write tensors, numbers and strings only, so that reading them back runs no code."""
+    buffer = io.BytesIO()
+    torch.save(dict(state), buffer)
+    with output(path) as stream:
+        stream.write(buffer.getbuffer())
+
+
+def load_checkpoint(path: Path | str) -> dict[str, Any]:
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise InvalidInput(f"Expected a checkpoint at {path}, found nothing there.") from None
+    except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as problem:
+        raise InvalidInput(f"Expected a checkpoint at {path}, but it cannot be read.") from problem
+    if not isinstance(state, dict) or "sottovoce" not in state:
+        raise InvalidInput(
+            f"Expected a checkpoint of private training at {path}, got another file."
+        )
+    return state

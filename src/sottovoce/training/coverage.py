@@ -1,0 +1,134 @@
+"""Look through a model before the first step: which rule records what, and what cannot be.
+
+All that is found wrong is reported at once, by name, with what to do about it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.parameter import UninitializedParameter
+
+from sottovoce.training.errors import UnsupportedLayer
+from sottovoce.training.layers import Rule, find_rule
+from sottovoce.training.records.tape import Account
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A module that runs by its rule while a keeper records."""
+
+    name: str
+    module: nn.Module
+    rule: Rule
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Every trainable parameter of a model, with the modules that use them."""
+
+    accounts: dict[int, Account]
+    """By the parameter's id, in the model's order."""
+    layer_names: tuple[str, ...]
+    recorded: tuple[Recorded, ...]
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "Coverage":
+        """Raise `UnsupportedLayer` unless every trainable parameter has a rule."""
+        problems: dict[str, str] = {}
+        recorded: list[Recorded] = []
+        covered: set[tuple[nn.Module, str]] = set()
+        for name, module in model.named_modules():
+            reason = why_never(module)
+            if reason is not None:
+                problems[name or type(module).__name__] = reason
+            rule = find_rule(module)
+            if rule is None:
+                continue
+            held = set(_held(module, rule)) - covered
+            if held:
+                reason = _why_not(module, rule)
+                if reason is not None:
+                    problems[name or type(module).__name__] = reason
+                recorded.append(Recorded(name, module, rule))
+                covered |= held
+        for name, module, own in _trainable(model):
+            shapeless = isinstance(module._parameters[own], UninitializedParameter)
+            if shapeless or (module, own) not in covered:
+                full_name = f"{name}.{own}".lstrip(".")
+                problems[full_name] = _why_uncovered(module, shapeless)
+        if problems:
+            raise UnsupportedLayer(problems)
+        accounts, layer_names = _open_accounts(model)
+        return cls(accounts, layer_names, tuple(recorded))
+
+
+def why_never(module: nn.Module) -> str | None:
+    """A reason that no rule could mend, or that a module stops being harmless in this mode."""
+    frozen = not any(p.requires_grad for p in module.parameters(recurse=False))
+    if isinstance(module, _BatchNorm) and (module.training or not frozen):
+        return (
+            f"{type(module).__name__} computes statistics of the batch, which mix examples: "
+            "use GroupNorm or LayerNorm (or freeze it and keep it in eval mode)"
+        )
+    if isinstance(module, _InstanceNorm) and module.track_running_stats and module.training:
+        return (
+            f"{type(module).__name__} keeps running statistics of private examples, without "
+            "noise: set track_running_stats=False"
+        )
+    if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
+        return "a compiled module runs code that no rule sees: give the module before torch.compile"
+    if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        return f"{type(module).__name__} copies or reduces gradients: give the module inside of it"
+    return None
+
+
+def _why_not(module: nn.Module, rule: Rule) -> str | None:
+    if "forward" in vars(module):
+        return "its forward was replaced on the object itself: restore it"
+    return rule.refuse(module)
+
+
+def _why_uncovered(module: nn.Module, shapeless: bool) -> str:
+    kind = type(module).__name__
+    if shapeless:
+        return f"{kind} has no shape yet: run the model once first"
+    return (
+        f"no rule covers it in {kind}: register one (sottovoce.training.layers.rule_for), or "
+        "freeze it with requires_grad_(False)"
+    )
+
+
+def _held(module: nn.Module, rule: Rule) -> Iterator[tuple[nn.Module, str]]:
+    """The trainable parameters that a rule covers, each with the module that holds it."""
+    for path in rule.covers(module):
+        holder_name, _, own = path.rpartition(".")
+        holder = module.get_submodule(holder_name)
+        parameter = holder._parameters.get(own)
+        if parameter is not None and parameter.requires_grad:
+            yield holder, own
+
+
+def _trainable(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
+    """Module name, module, and parameter name, once for every module that holds it."""
+    for name, module in model.named_modules():
+        for own, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+            if parameter.requires_grad:
+                yield name, module, own
+
+
+def _open_accounts(model: nn.Module) -> tuple[dict[int, Account], tuple[str, ...]]:
+    held = [(name, own, module._parameters[own]) for name, module, own in _trainable(model)]
+    holders = Counter(id(parameter) for _, _, parameter in held)
+    accounts: dict[int, Account] = {}
+    layers: dict[str, int] = {}
+    for name, own, parameter in held:
+        if parameter is not None and id(parameter) not in accounts:
+            layer = layers.setdefault(name, len(layers))
+            full_name = f"{name}.{own}".lstrip(".")
+            shared = holders[id(parameter)] > 1
+            accounts[id(parameter)] = Account(full_name, parameter, layer, shared)
+    return accounts, tuple(layers)

@@ -1,0 +1,118 @@
+"""A convolution is a matrix that multiplies patches of its input, one row for each position.
+
+With the patches unfolded it is a `Linear` layer. Where it has groups, its matrix is made of one
+block for each of them.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from sottovoce.training.layers.function import apply
+from sottovoce.training.layers.registry import rule_for
+from sottovoce.training.records.grouping import norm_dtype
+from sottovoce.training.records.instantiated import Instantiated
+from sottovoce.training.records.recording import record_outer_product
+from sottovoce.training.records.tape import Tape
+
+Convolution = nn.Conv1d | nn.Conv2d
+
+
+class _Convolution(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, inputs: Tensor, anchor: Tensor, tape: Tape, module: Convolution
+    ) -> Tensor:
+        ctx.save_for_backward(inputs)
+        ctx.tape, ctx.module = tape, module
+        outputs: Tensor = torch.ops.aten.convolution(
+            inputs, module.weight, module.bias, *_geometry(module), module.groups
+        )
+        return outputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (inputs,) = ctx.saved_tensors
+        tape: Tape = ctx.tape
+        module: Convolution = ctx.module
+        patches = tape.rows(_patches(inputs, module, gradients.shape[2:]))
+        by_position = tape.rows(gradients.movedim(1, -1))
+        if module.groups == 1:
+            record_outer_product(tape, module.weight, (module.bias,), patches, by_position)
+        else:
+            _record_grouped(tape, module, patches, by_position)
+        upstream = None
+        if ctx.needs_input_grad[0]:
+            upstream, _, _ = torch.ops.aten.convolution_backward(
+                gradients,
+                inputs,
+                module.weight,
+                None,
+                *_geometry(module),
+                module.groups,
+                [True, False, False],
+            )
+        return upstream, None, None, None
+
+
+def _geometry(module: Convolution) -> tuple[Any, ...]:
+    """Stride, padding, dilation, and that nothing is transposed, as torch's kernels take them."""
+    plain = (0,) * len(module.kernel_size)
+    padding = plain if _pads_beforehand(module) else module.padding
+    return module.stride, padding, module.dilation, False, plain
+
+
+def _pads_beforehand(module: Convolution) -> bool:
+    return isinstance(module.padding, str) or module.padding_mode != "zeros"
+
+
+def _patches(inputs: Tensor, module: Convolution, positions: torch.Size) -> Tensor:
+    """[batch, *positions, channels * kernel] what each position of the output looked at."""
+    if not _pads_beforehand(module):
+        sides = [side for p in reversed(module.padding) for side in (p, p)]
+        inputs = functional.pad(inputs, sides)  # type: ignore[arg-type]
+    inputs = inputs.contiguous()
+    batch, channels, *_ = inputs.shape
+    steps = inputs.stride()[2:]
+    windows = inputs.as_strided(
+        (batch, *positions, channels, *module.kernel_size),
+        (
+            inputs.stride(0),
+            *(step * stride for step, stride in zip(steps, module.stride, strict=True)),
+            inputs.stride(1),
+            *(step * apart for step, apart in zip(steps, module.dilation, strict=True)),
+        ),
+    )
+    return windows.flatten(-1 - len(module.kernel_size))
+
+
+def _record_grouped(tape: Tape, module: Convolution, a: Tensor, b: Tensor) -> None:
+    """Blocks are small by design, so their gradients are formed."""
+    weight, bias = module.weight, module.bias
+    if weight.requires_grad:
+        dtype = norm_dtype(b)
+        a = torch.stack(a.to(dtype).chunk(module.groups, 2), 1)
+        blocks = torch.stack(b.to(dtype).chunk(module.groups, 2), 1)
+        formed = blocks.transpose(2, 3) @ a
+        shape = (tape.grouping.examples, *weight.shape)
+        tape.add((weight,), Instantiated(tape.grouping.sums(formed.reshape(shape))))
+    if bias is not None and bias.requires_grad:
+        tape.add((bias,), Instantiated(tape.grouping.sums(b.sum(1, dtype=norm_dtype(b)))))
+
+
+def convolution_rule(module: Convolution, tape: Tape, input: Tensor) -> Tensor:
+    inputs = tape.batched(input)
+    if _pads_beforehand(module):
+        mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+        inputs = functional.pad(inputs, module._reversed_padding_repeated_twice, mode=mode)
+    outputs: Tensor = apply(_Convolution, inputs, tape.anchor, tape, module)
+    return outputs
+
+
+for kind in (nn.Conv1d, nn.Conv2d):
+    rule_for(kind)(convolution_rule)

@@ -1,0 +1,51 @@
+"""y = W x + c on any number of leading dimensions, the first of which belongs to the examples."""
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from sottovoce.training.layers.function import apply
+from sottovoce.training.layers.registry import rule_for
+from sottovoce.training.records.recording import record_outer_product
+from sottovoce.training.records.tape import Tape
+
+
+class _Linear(Function):
+    """Parameters come in a tuple, where autograd does not see them and asks for no gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        anchor: Tensor,
+        tape: Tape,
+        parameters: tuple[Tensor, Tensor | None],
+    ) -> Tensor:
+        ctx.save_for_backward(inputs)
+        ctx.tape, (ctx.weight, ctx.bias) = tape, parameters
+        return functional.linear(inputs, *parameters)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (inputs,) = ctx.saved_tensors
+        gradients = gradients.contiguous()
+        tape: Tape = ctx.tape
+        rows = tape.rows(inputs), tape.rows(gradients)
+        record_outer_product(tape, ctx.weight, (ctx.bias,), *rows)
+        upstream = gradients @ ctx.weight if ctx.needs_input_grad[0] else None
+        return upstream, None, None, None
+
+
+def linear(tape: Tape, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """`functional.linear`, recorded."""
+    outputs: Tensor = apply(_Linear, tape.batched(inputs), tape.anchor, tape, (weight, bias))
+    return outputs
+
+
+@rule_for(nn.Linear, covers=("weight", "bias"))
+def linear_rule(module: nn.Linear, tape: Tape, input: Tensor) -> Tensor:
+    return linear(tape, input, module.weight, module.bias)

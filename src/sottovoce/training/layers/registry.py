@@ -1,0 +1,75 @@
+"""Which module is recorded by which rule. Anybody can add one.
+
+A rule is the module's forward pass, written a second time with the parts of this package that
+write to the tape: `linear`, `lookup`, `scale_and_shift`, or `expanded`, which suits any small
+parameter. It is called in place of `forward` while a keeper records, and must return the same
+values.
+
+    @rule_for(Scale)
+    def scale(module: Scale, tape: Tape, x: Tensor) -> Tensor:
+        return x * expanded(tape, module.factor)[:, None]
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from torch import nn
+
+Forward = TypeVar("Forward", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How to run a module while recording, and for which of its parameters that is enough."""
+
+    forward: Callable[..., Any]
+    covers: Callable[[nn.Module], Iterable[str]]
+    refuse: Callable[[Any], str | None]
+
+
+_RULES: dict[type[nn.Module], Rule] = {}
+
+
+def own_parameters(module: nn.Module) -> list[str]:
+    return [name for name, _ in module.named_parameters(recurse=False)]
+
+
+def all_parameters(module: nn.Module) -> list[str]:
+    return [name for name, _ in module.named_parameters(remove_duplicate=False)]
+
+
+def rule_for(
+    kind: type[nn.Module],
+    *,
+    covers: Callable[[nn.Module], Iterable[str]] | tuple[str, ...] = own_parameters,
+    refuse: Callable[[Any], str | None] = lambda module: None,
+) -> Callable[[Forward], Forward]:
+    """Register `forward(module, tape, *args, **kwargs)` as the rule of a kind of module.
+
+    `covers` names the parameters it records, by default the module's own; names with a dot are
+    those of submodules, which then are not recorded a second time. `refuse` may look at a module
+    and return why it cannot be trained, with what to do.
+    """
+
+    def register(forward: Forward) -> Forward:
+        named = (lambda module: covers) if isinstance(covers, tuple) else covers
+        _RULES[kind] = Rule(forward, named, refuse)
+        return forward
+
+    return register
+
+
+def find_rule(module: nn.Module) -> Rule | None:
+    """The rule of the module's class, or of an ancestor whose forward pass it inherits.
+
+    >>> class Doubled(nn.Linear):
+    ...     def forward(self, input):
+    ...         return 2 * super().forward(input)
+    >>> find_rule(Doubled(2, 2)) is None
+    True
+    """
+    for kind in type(module).__mro__:
+        if kind in _RULES:
+            return _RULES[kind] if type(module).forward is kind.forward else None
+    return None

@@ -1,0 +1,114 @@
+"""y = w * x + c, number by number: the learned half of every normalisation.
+
+RMSNorm, GroupNorm and InstanceNorm run as torch's plain normalisation without parameters,
+followed by this.
+"""
+
+import math
+from typing import Any
+
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from sottovoce.training.layers.function import apply
+from sottovoce.training.layers.registry import rule_for
+from sottovoce.training.records.grouping import norm_dtype
+from sottovoce.training.records.instantiated import Instantiated
+from sottovoce.training.records.tape import Tape
+
+
+def record_scale_and_shift(
+    tape: Tape,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    products: Tensor,
+    gradients: Tensor,
+    layout: tuple[int, int],
+) -> None:
+    """dL/dw = sum x * b and dL/dc = sum b, over all but the numbers that w and c have.
+
+    `products` are x * b. `layout` is (n, m): the n numbers of w lie m places apart in memory.
+    """
+    width, inner = layout
+    examples = tape.grouping.examples
+    fold = gradients.numel() // (examples * width * inner) if examples else 0
+
+    def total(x: Tensor, like: Tensor) -> Instantiated:
+        blocks = x.reshape(examples, fold, width, inner)
+        sums = blocks.sum((1, 3), dtype=norm_dtype(x))
+        return Instantiated(tape.grouping.sums(sums).view(-1, *like.shape))
+
+    if weight is not None and weight.requires_grad:
+        tape.add((weight,), total(products, weight))
+    if bias is not None and bias.requires_grad:
+        tape.add((bias,), total(gradients, bias))
+
+
+class _ScaleAndShift(Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        anchor: Tensor,
+        tape: Tape,
+        parameters: tuple[Tensor, Tensor | None],
+        places: tuple[int, ...],
+        inner: int,
+    ) -> Tensor:
+        ctx.save_for_backward(inputs)
+        weight, bias = parameters
+        ctx.tape, ctx.weight, ctx.bias, ctx.places, ctx.inner = tape, weight, bias, places, inner
+        outputs = inputs * weight.view(places)
+        return outputs if bias is None else outputs.add_(bias.view(places))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (inputs,) = ctx.saved_tensors
+        layout = ctx.weight.numel(), ctx.inner
+        record_scale_and_shift(
+            ctx.tape, ctx.weight, ctx.bias, inputs * gradients, gradients, layout
+        )
+        upstream = gradients * ctx.weight.view(ctx.places) if ctx.needs_input_grad[0] else None
+        return upstream, None, None, None, None, None
+
+
+def scale_and_shift(
+    tape: Tape, inputs: Tensor, weight: Tensor | None, bias: Tensor | None, channels_last: bool
+) -> Tensor:
+    """inputs * weight + bias, recorded; the parameters lie along the last dimensions or along 1."""
+    if weight is None:
+        return inputs
+    if channels_last:
+        places, inner = tuple(weight.shape), 1
+    else:
+        places, inner = (-1, *[1] * (inputs.dim() - 2)), math.prod(inputs.shape[2:])
+    outputs: Tensor = apply(
+        _ScaleAndShift, inputs, tape.anchor, tape, (weight, bias), places, inner
+    )
+    return outputs
+
+
+@rule_for(nn.RMSNorm)
+def rms_norm_rule(module: nn.RMSNorm, tape: Tape, x: Tensor) -> Tensor:
+    normalised = functional.rms_norm(
+        tape.batched(x), list(module.normalized_shape), None, module.eps
+    )
+    return scale_and_shift(tape, normalised, module.weight, None, channels_last=True)
+
+
+@rule_for(nn.GroupNorm)
+def group_norm_rule(module: nn.GroupNorm, tape: Tape, input: Tensor) -> Tensor:
+    normalised = functional.group_norm(tape.batched(input), module.num_groups, eps=module.eps)
+    return scale_and_shift(tape, normalised, module.weight, module.bias, channels_last=False)
+
+
+def instance_norm_rule(module: nn.InstanceNorm1d, tape: Tape, input: Tensor) -> Tensor:
+    normalised = functional.instance_norm(tape.batched(input), eps=module.eps)
+    return scale_and_shift(tape, normalised, module.weight, module.bias, channels_last=False)
+
+
+for kind in (nn.InstanceNorm1d, nn.InstanceNorm2d):
+    rule_for(kind)(instance_norm_rule)

@@ -1,0 +1,183 @@
+"""The plan of a private training: everything that decides its guarantee, fixed before it starts.
+
+A plan is the recipe in the units of a run (a batch size, a clip norm), so the guarantee is known
+beforehand, and `calibrate` finds the noise for a wanted epsilon. `PrivateTraining` executes it.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy import calibrate
+from sottovoce.privacy.facts import Contribution, Sampling, ScaleSource
+from sottovoce.privacy.guarantee import Guarantee, Relation, Statement, Unit
+from sottovoce.privacy.recipes import Decay, NoiseShape, NoiseSplit, TrainingRecipe
+from sottovoce.privacy.recipes import Method as PrivateMethod
+
+
+class Method(StrEnum):
+    """How a step is made: plainly, with exact clipping, in a loop over units, or by workers."""
+
+    SGD = "sgd"
+    DP_SGD = "dp-sgd"
+    TEXTBOOK = "textbook"
+    EDP_SGD = "edp-sgd"
+
+
+class ClippingStyle(StrEnum):
+    FLAT = "flat"
+    AUTOMATIC = "automatic"
+    PER_LAYER = "per-layer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What will be done.
+
+    `population` is a public, declared number of units (it need not be exact), `batch_size` how many
+    of them a step holds on average: their ratio is the sampling rate, and sums are divided by
+    `batch_size` whatever the sample turns out to be. `micro_batch` clips the mean of so many
+    units instead of each; `virtual_batch` is how many examples go through the model at a time.
+
+    >>> plan = Plan(population=60_000, batch_size=600, epochs=3, delta=1e-5)
+    >>> plan.steps, plan.sampling_rate
+    (300, 0.01)
+    >>> plan.calibrate(epsilon=3).guarantee().epsilon <= 3
+    True
+    """
+
+    population: int
+    batch_size: int
+    epochs: int
+    delta: float
+    method: Method = Method.DP_SGD
+    noise_multiplier: float = 1.0
+    clip_norm: float = 1.0
+    clipping: ClippingStyle = ClippingStyle.FLAT
+    unit: Unit = Unit.EXAMPLE
+    relation: Relation | None = None
+    sampling: Sampling = Sampling.POISSON
+    micro_batch: int = 1
+    virtual_batch: int = 256
+    decay: Decay | Callable[[int], float] = Decay.NONE
+    tau: float = 0.0
+    workers: int = 1
+    noise_split: NoiseSplit = NoiseSplit.EXACT
+    noise_shape: NoiseShape = NoiseShape.SCALED
+    alpha_source: ScaleSource = ScaleSource.ONES
+    alpha_noise_multiplier: float = 10.0
+
+    def __post_init__(self) -> None:
+        _validate.at_least_one("population", self.population)
+        _validate.at_least_one("virtual_batch", self.virtual_batch)
+        _validate.at_least_one("micro_batch", self.micro_batch)
+        _validate.positive("clip_norm", self.clip_norm)
+        if not 1 <= self.batch_size <= self.population:
+            raise InvalidInput(
+                f"Expected batch_size from 1 to the population of {self.population}, "
+                f"got {self.batch_size}."
+            )
+        if self.micro_batch > 1 and self.batch_size % self.micro_batch:
+            raise InvalidInput(
+                f"Expected a batch_size that is a multiple of the micro_batch of "
+                f"{self.micro_batch}, got {self.batch_size}."
+            )
+        if self.method is Method.EDP_SGD and self.micro_batch > 1:
+            raise InvalidInput(
+                "Expected no micro_batch with edp-sgd: its workers' batches are the micro-batches."
+            )
+        if self.method is not Method.EDP_SGD and (
+            self.alpha_source is not ScaleSource.ONES or self.noise_split is NoiseSplit.PAPER
+        ):
+            raise InvalidInput(
+                f"Expected layer scales and the paper's noise split with edp-sgd only, "
+                f"got {self.method}."
+            )
+        if self.method is not Method.SGD:
+            self.recipe()  # validates the rest
+
+    @classmethod
+    def edpsgd_as_printed(cls, **settings: Any) -> Self:
+        """Algorithm 1 of the paper to the letter: y/N, isotropic noise, alpha from a gradient."""
+        printed = {
+            "method": Method.EDP_SGD,
+            "noise_split": NoiseSplit.PAPER,
+            "noise_shape": NoiseShape.ISOTROPIC,
+            "alpha_source": ScaleSource.FIRST_BATCH,
+            "sampling": Sampling.SHUFFLE,
+        }
+        return cls(**{**printed, **settings})
+
+    @property
+    def sampling_rate(self) -> float:
+        return self.batch_size / self.population
+
+    @property
+    def steps_per_epoch(self) -> int:
+        if self.sampling is Sampling.SHUFFLE:
+            return math.ceil(self.population / self.batch_size)
+        return max(1, round(self.population / self.batch_size))
+
+    @property
+    def steps(self) -> int:
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    def divisor(self) -> int:
+        """What the noisy sum of clipped contributions is divided by: configured, not counted."""
+        if self.method is Method.EDP_SGD:
+            return self.workers
+        return self.batch_size // self.micro_batch
+
+    @property
+    def contribution(self) -> Contribution:
+        mixed = self.method is Method.EDP_SGD or self.micro_batch > 1
+        return Contribution.MIXED if mixed else Contribution.PER_UNIT
+
+    @property
+    def neighbours(self) -> Relation:
+        return self.recipe().neighbours
+
+    def recipe(self, alpha: tuple[float, ...] = (1.0,)) -> TrainingRecipe:
+        """The same in the words of `sottovoce epsilon training`."""
+        if self.method is Method.SGD:
+            raise InvalidInput("Expected a private method for a recipe, got sgd.")
+        edpsgd = self.method is Method.EDP_SGD
+        return TrainingRecipe(
+            method=PrivateMethod.EDP_SGD if edpsgd else PrivateMethod.DP_SGD,
+            noise_multiplier=self.noise_multiplier,
+            epochs=self.epochs,
+            steps_per_epoch=self.steps_per_epoch,
+            delta=self.delta,
+            decay=self.decay,
+            tau=self.tau,
+            sampling=self.sampling,
+            sampling_rate=self.sampling_rate if self.sampling is Sampling.POISSON else None,
+            workers=self.workers,
+            noise_split=self.noise_split,
+            noise_shape=self.noise_shape,
+            alpha=alpha,
+            alpha_source=self.alpha_source,
+            alpha_noise_multiplier=self.alpha_noise_multiplier,
+            contribution=self.contribution,
+            unit=self.unit,
+            relation=self.relation,
+        )
+
+    def noise_multiplier_of(self, epoch: int) -> float:
+        return self.recipe().noise_multiplier_of(epoch)
+
+    def guarantee(self) -> Guarantee:
+        """What will hold when all steps have been made."""
+        return self.recipe().guarantee()
+
+    def statement(self) -> Statement:
+        return self.recipe().statement()
+
+    def calibrate(self, *, epsilon: float) -> Self:
+        """The same plan with the least noise that keeps it within epsilon."""
+        return calibrate.noise_multiplier(self, epsilon)

@@ -1,0 +1,324 @@
+"""Private training around an ordinary torch loop: one object samples, clips, adds noise, accounts.
+
+    training = PrivateTraining(plan, model, optimizer, owners=len(data))
+    for step in training.steps():
+        for batch in step:                      # indices of examples, a piece at a time
+            step.backward(losses(model(x[batch]), y[batch]))        # one loss an example
+    print(training.guarantee())
+
+When the pieces of a step have gone through, the clipped sum gets its noise and the optimiser takes
+its step. What the step costs was written to the ledger before it began.
+"""
+
+import json
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from sottovoce import __version__
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.accounting import Entry
+from sottovoce.privacy.facts import Fact, NoisySum, Sampling, ScaleSource, Unprotected
+from sottovoce.privacy.guarantee import Guarantee, Relation
+from sottovoce.privacy.ledger import Budget, Ledger
+from sottovoce.privacy.merging import merge_workers
+from sottovoce.privacy.noise import NoiseSource
+from sottovoce.privacy.recipes import NoiseShape, NoiseSplit
+from sottovoce.privacy.sampling import SamplingKey
+from sottovoce.training.batches import Batches, Piece, numbered
+from sottovoce.training.checkpoint import load_checkpoint, save_checkpoint
+from sottovoce.training.clipping import (
+    AutomaticClipping,
+    Clipping,
+    FlatClipping,
+    PerLayerClipping,
+)
+from sottovoce.training.gradients import (
+    ExactGradient,
+    Gradient,
+    OneByOneGradient,
+    PlainGradient,
+    trainable,
+)
+from sottovoce.training.noise import TensorNoise
+from sottovoce.training.plan import ClippingStyle, Method, Plan
+from sottovoce.training.scale_release import ScaleRelease
+from sottovoce.training.scaling import LayerScales
+from sottovoce.training.workers import Worker
+
+NOT_CHARGED = "choosing hyper-parameters, the checkpoint or when to stop by looking at private data"
+
+
+class Step:
+    """One step of training: iterate over its pieces, and give each its losses."""
+
+    def __init__(
+        self,
+        number: int,
+        pieces: Sequence[Piece],
+        gradient: Gradient,
+        take: Callable[[int], None],
+    ) -> None:
+        self.number = number
+        self.size = sum(len(piece.examples) for piece in pieces)
+        self.finished = False
+        self._pieces = pieces
+        self._gradient = gradient
+        self._take = take
+        self._waiting: Piece | None = None
+
+    def __iter__(self) -> Generator[Tensor]:
+        """The examples of each piece, as indices. After the last one the step is taken."""
+        self._gradient.begin()
+        for piece in self._pieces:
+            self._waiting = piece
+            with self._gradient.piece(piece):
+                yield piece.examples
+            if self._waiting is not None:
+                raise InvalidInput("Expected step.backward(losses) for every piece, got none.")
+        self._gradient.finish()
+        self._take(self.number)
+        self.finished = True
+
+    def backward(self, losses: Tensor) -> None:
+        """The backward pass of this piece; `losses` has one entry for each of its examples."""
+        if self._waiting is None:
+            raise InvalidInput("Expected one backward for every piece, got another one.")
+        self._gradient.backward(losses, self._waiting)
+        self._waiting = None
+
+
+class PrivateTraining:
+    """Executes a plan on a model, and tells what it cost.
+
+    `owners` names the unit of every example: distinct ids, the users who said them (with the unit
+    user), or just the number of examples. With a `ledger` file the accounts survive a crash.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        model: nn.Module,
+        optimizer: Optimizer,
+        *,
+        owners: Sequence[str] | int,
+        ledger: Path | str | None = None,
+        budget: Budget | None = None,
+        scales: LayerScales | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.plan, self.model, self.optimizer = plan, model, optimizer
+        self.step = 0
+        self._worker = Worker.this()
+        self._check_workers()
+        self._parameters = trainable(model)
+        self._scales = scales or LayerScales.ones(model)
+        if plan.alpha_source in (ScaleSource.ONES, ScaleSource.DP, ScaleSource.FIRST_BATCH):
+            if scales is not None:
+                raise InvalidInput(
+                    f"Expected no scales with the source {plan.alpha_source}, got some."
+                )
+        elif scales is None:
+            raise InvalidInput(f"Expected scales from the source {plan.alpha_source}, got none.")
+        source, key = _randomness(seed, self._worker.rank)
+        self._worker.check_noise(source)
+        self._noise = TensorNoise(source)
+        self._seeded = seed is not None
+        key = self._worker.agree_on_key(key)
+        names = list(numbered(owners)) if isinstance(owners, int) else owners
+        rank = None if self._worker.alone else self._worker.rank
+        self._batches = Batches(plan, names, key, rank=rank)
+        self._worker.same_start([p.data for p in self._parameters])
+        self._ledger = self._open_ledger(ledger, budget)
+        self._ledger.leave_uncovered(NOT_CHARGED)
+        self._resumed_at = ""
+        self._gradient: Gradient = self._make_gradient()
+
+    def steps(self) -> Iterator[Step]:
+        """The steps that are left, each of which has to be worked through."""
+        if self.plan.alpha_source in (ScaleSource.DP, ScaleSource.FIRST_BATCH) and self.step == 0:
+            yield from self._scale_step()
+        while self.step < self.plan.steps:
+            self._ledger.spend(self._fact())
+            yield from self._one_step(self.step, self._gradient, self._take)
+
+    def _one_step(
+        self, number: int, gradient: Gradient, take: Callable[[int], None]
+    ) -> Iterator[Step]:
+        step = Step(number, self._batches.pieces(number), gradient, take)
+        yield step
+        if not step.finished:
+            raise InvalidInput(
+                f"Expected a loop over the pieces of step {number} to its end, got a part of it: "
+                "the noise is added after the last piece."
+            )
+
+    def guarantee(self) -> Guarantee:
+        """What holds for everything released so far, by all workers together."""
+        return self.ledger().guarantee(self.plan.delta)
+
+    def ledger(self) -> Ledger:
+        """The ledger of all workers (ask on every rank at the same time)."""
+        if self._worker.alone:
+            return self._ledger
+        ledgers = self._worker.gather(**self._ledger.to_json())
+        return merge_workers([Ledger.from_json(data) for data in ledgers])
+
+    def leave_uncovered(self, sentence: str) -> None:
+        """Note a use of private data that this training does not pay for."""
+        self._ledger.leave_uncovered(sentence)
+
+    def save(self, path: Path | str) -> None:
+        """Write a checkpoint: weights, optimiser, step and ledger; whole or not at all."""
+        self._ledger.sync()
+        save_checkpoint(
+            path,
+            {
+                "sottovoce": __version__,
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "step": self.step,
+                "alpha": list(self._scales.alpha),
+                "ledger": json.dumps(self._ledger.to_json()),
+            },
+        )
+
+    def resume(self, path: Path | str) -> None:
+        """Continue from a checkpoint. Steps that were spent after it are lost, not repeated."""
+        state = load_checkpoint(path)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self._scales = LayerScales(self._scales.names, tuple(state["alpha"]), self._scales.layer_of)
+        saved = Ledger.from_json(json.loads(state["ledger"]))
+        for entry in _missing(saved, self._ledger):
+            self._ledger.spend(entry.fact, entry.count)
+        spent = sum(e.count for e in self._ledger.entries if isinstance(e.fact, NoisySum))
+        self.step = max(state["step"], spent)
+        # Batches are drawn with a new key, so a shuffled epoch that was begun starts afresh.
+        self._resumed_at = f", resumed at step {self.step}"
+        self._gradient = self._make_gradient()
+
+    def close(self) -> None:
+        self._ledger.close()
+
+    def _check_workers(self) -> None:
+        simulated = self._worker.alone and self.plan.method is Method.EDP_SGD
+        if self.plan.workers != self._worker.count and not simulated:
+            raise InvalidInput(
+                f"Expected {self.plan.workers} workers as planned, got {self._worker.count}: start "
+                f"with torchrun --nproc-per-node={self.plan.workers}, or plan for "
+                f"workers={self._worker.count}."
+            )
+
+    def _open_ledger(self, path: Path | str | None, budget: Budget | None) -> Ledger:
+        private = self.plan.method is not Method.SGD
+        unit = self.plan.unit
+        relation = self.plan.neighbours if private else Relation.ADD_OR_REMOVE
+        if path is None:
+            return Ledger(unit=unit, relation=relation, budget=budget)
+        path = Path(path)
+        if not self._worker.alone:
+            path = path.with_name(f"{path.stem}.rank{self._worker.rank}{path.suffix}")
+        # A step is durable with the checkpoint that holds it (see `save`), so a power cut cannot
+        # leave a model that was not paid for; waiting for the disk at every step is not needed.
+        return Ledger.open(path, unit=unit, relation=relation, budget=budget, durable=False)
+
+    def _make_gradient(self) -> Gradient:
+        plan = self.plan
+        match plan.method:
+            case Method.SGD:
+                return PlainGradient(self.model, plan.divisor)
+            case Method.DP_SGD:
+                return ExactGradient(self.model, self._clipping(), plan.divisor)
+            case Method.TEXTBOOK | Method.EDP_SGD:
+                return OneByOneGradient(
+                    self.model, self._scales, plan.clip_norm, plan.divisor,
+                    mean=plan.method is Method.EDP_SGD,
+                )  # fmt: skip
+
+    def _clipping(self) -> Clipping:
+        match self.plan.clipping:
+            case ClippingStyle.FLAT:
+                return FlatClipping(clip_norm=self.plan.clip_norm)
+            case ClippingStyle.AUTOMATIC:
+                return AutomaticClipping(clip_norm=self.plan.clip_norm)
+            case ClippingStyle.PER_LAYER:
+                layers = len(LayerScales.ones(self.model).names)
+                return PerLayerClipping.equal(self.plan.clip_norm, layers)
+
+    def _share_stds(self) -> tuple[float, ...]:
+        """The standard deviation that one worker adds to each layer of its clipped sum."""
+        plan = self.plan
+        std = plan.noise_multiplier_of(self.step // plan.steps_per_epoch) * plan.clip_norm
+        paper = plan.noise_split is NoiseSplit.PAPER
+        share = std / (plan.workers if paper else math.sqrt(plan.workers))
+        scaled = plan.noise_shape is NoiseShape.SCALED
+        return tuple(share * alpha if scaled else share for alpha in self._scales.alpha)
+
+    def _drawn_stds(self) -> tuple[float, ...]:
+        """What this process draws: its own share, or all shares where workers are simulated."""
+        # Independent shares add up in variance, so one draw of the sum has the same distribution.
+        simulated = math.sqrt(self.plan.workers) if self._worker.alone else 1.0
+        return tuple(share * simulated for share in self._share_stds())
+
+    def _fact(self) -> Fact:
+        """What this process is about to do, in the words of the ledger."""
+        plan = self.plan
+        if plan.method is Method.SGD:
+            return Unprotected(
+                unit=plan.unit, reason="the model was trained without clipping and without noise"
+            )
+        epoch = self.step // plan.steps_per_epoch
+        shuffled = plan.sampling is Sampling.SHUFFLE
+        return NoisySum(
+            unit=plan.unit,
+            clip_norm=plan.clip_norm,
+            scales=self._scales.alpha,
+            noise_stds=self._drawn_stds(),
+            contribution=plan.contribution,
+            sampling=plan.sampling,
+            sampling_rate=None if shuffled else plan.sampling_rate,
+            pool=f"epoch {epoch}{self._resumed_at}" if shuffled else None,
+            scale_source=plan.alpha_source,
+            workers=plan.workers,
+            rank=None if self._worker.alone else self._worker.rank,
+            seeded=self._seeded,
+        )
+
+    @torch.no_grad()
+    def _take(self, number: int) -> None:
+        """Noise on the sum, the sum over workers, the optimiser's step."""
+        gradients = [parameter.grad for parameter in self._parameters]
+        assert all(gradient is not None for gradient in gradients)
+        filled = [gradient for gradient in gradients if gradient is not None]
+        if self.plan.method is not Method.SGD:
+            drawn = self._drawn_stds()
+            stds = [drawn[layer] / self.plan.divisor for layer in self._scales.layer_of]
+            self._noise.add(filled, stds)
+        self._worker.add_up(filled)
+        self.optimizer.step()
+        self.step = number + 1
+
+    def _scale_step(self) -> Iterator[Step]:
+        """Learn the layer scales from the first sample, with noise (paid for) or as printed."""
+        release = ScaleRelease(self.plan, self.model, self._scales, self._worker, self._noise)
+        for fact in release.facts(seeded=self._seeded):
+            self._ledger.spend(fact)
+        yield from self._one_step(0, release, lambda _: None)
+        self._scales = release.scales()
+        self._gradient = self._make_gradient()
+
+
+def _randomness(seed: int | None, rank: int) -> tuple[NoiseSource, SamplingKey]:
+    if seed is None:
+        return NoiseSource(), SamplingKey()
+    return NoiseSource.seeded(seed).derive(f"worker {rank}"), SamplingKey.from_seed(seed)
+
+
+def _missing(saved: Ledger, current: Ledger) -> list[Entry]:
+    """What a checkpoint has spent that the ledger does not know (its file was lost)."""
+    return [] if current.entries else list(saved.entries)

@@ -1,0 +1,123 @@
+"""Which examples share one clipped gradient: each its own, a micro-batch, or all of one user.
+
+The norm of a group, ||sum_{i in g} g_i||^2, needs the rows of all its examples side by side.
+Groups of equal size are therefore stacked into one block, a `Bucket`, and every formula is written
+once, for blocks of shape [groups, rows, width]; nothing is padded.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sottovoce.errors import InvalidInput
+
+
+@dataclass(frozen=True, eq=False)
+class Bucket:
+    """The groups of `size` examples each."""
+
+    size: int
+    groups: Tensor | None
+    """Which groups these are; None if they are all groups, in order."""
+    members: Tensor | None
+    """[groups, size] numbers of examples; None if these are all examples, in order."""
+
+    def take(self, rows: Tensor) -> Tensor:
+        """[examples, rows, width] -> [groups, size * rows, width]."""
+        if self.members is not None:
+            return rows[self.members].flatten(1, 2)
+        if self.size == 1:
+            return rows
+        return rows.reshape(-1, self.size * rows.shape[1], rows.shape[2])
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """A partition of `examples` examples into `count` groups, some of which may be empty."""
+
+    examples: int
+    count: int
+    labels: Tensor
+    """[examples] the group of each example."""
+    buckets: tuple[Bucket, ...]
+
+    @classmethod
+    def singletons(cls, examples: int, device: torch.device) -> "Grouping":
+        """Every example its own group."""
+        labels = torch.arange(examples, device=device)
+        return cls(examples, examples, labels, (Bucket(1, None, None),))
+
+    @classmethod
+    def of(cls, labels: Tensor, count: int | None = None) -> "Grouping":
+        """Example i belongs to group labels[i].
+
+        >>> grouping = Grouping.of(torch.tensor([2, 0, 2]), count=4)
+        >>> grouping.sums(torch.tensor([[1.0], [2.0], [3.0]])).flatten().tolist()
+        [2.0, 0.0, 4.0, 0.0]
+        """
+        count = _checked_count(labels, count)
+        sizes = torch.bincount(labels, minlength=count)
+        order = labels.argsort(stable=True)
+        starts = sizes.cumsum(0) - sizes
+        buckets = []
+        for size in torch.unique(sizes[sizes > 0]).tolist():
+            groups = (sizes == size).nonzero().flatten()
+            members = order[starts[groups, None] + torch.arange(size, device=labels.device)]
+            everybody = members.numel() == len(labels)
+            in_order = everybody and bool((members.flatten().diff() == 1).all())
+            buckets.append(
+                Bucket(
+                    size,
+                    None if len(groups) == count else groups,
+                    None if in_order else members,
+                )
+            )
+        return cls(len(labels), count, labels, tuple(buckets))
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether group i is exactly example i."""
+        return self.count == self.examples and all(
+            bucket.size == 1 and bucket.groups is None and bucket.members is None
+            for bucket in self.buckets
+        )
+
+    def join(self, parts: Sequence[Tensor], like: Tensor, *shape: int) -> Tensor:
+        """Put what was computed bucket by bucket into one tensor [count, *shape]."""
+        if len(parts) == 1 and self.buckets[0].groups is None:
+            return parts[0]
+        joined = like.new_zeros(self.count, *shape, dtype=norm_dtype(like))
+        for bucket, part in zip(self.buckets, parts, strict=True):
+            assert bucket.groups is not None
+            joined[bucket.groups] = part.to(joined.dtype)
+        return joined
+
+    def sums(self, per_example: Tensor) -> Tensor:
+        """[examples, ...] -> [count, ...], added up within each group."""
+        if self.is_trivial:
+            return per_example
+        sums = per_example.new_zeros(self.count, *per_example.shape[1:])
+        return sums.index_add_(0, self.labels, per_example)
+
+
+def norm_dtype(x: Tensor) -> torch.dtype:
+    """Squares of half-precision numbers are added up in float32."""
+    return torch.promote_types(x.dtype, torch.float32)
+
+
+def _checked_count(labels: Tensor, count: int | None) -> int:
+    if labels.dim() != 1 or labels.dtype != torch.int64:
+        raise InvalidInput(
+            "Expected groups to be a vector of int64, one group number for each example, "
+            f"got shape {list(labels.shape)} of {labels.dtype}."
+        )
+    largest = int(labels.max()) if len(labels) else -1
+    if len(labels) and int(labels.min()) < 0:
+        raise InvalidInput(f"Expected group numbers >= 0, got {int(labels.min())}.")
+    if count is None:
+        return largest + 1
+    if count <= largest:
+        raise InvalidInput(f"Expected count > {largest}, the largest group number, got {count}.")
+    return count

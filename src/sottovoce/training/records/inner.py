@@ -1,0 +1,93 @@
+"""Inner products of two uses of one parameter, group by group.
+
+A tied weight, or a layer called twice, has the gradient g = u + v, and
+
+    ||g||^2 = ||u||^2 + ||v||^2 + 2 <u, v>:
+
+the norm of the parts says nothing about the last term, so each pair of uses pays for it.
+"""
+
+import torch
+from torch import Tensor
+
+from sottovoce.training.records.gram import inner_products
+from sottovoce.training.records.grouping import Bucket
+from sottovoce.training.records.instantiated import Instantiated, as_rows
+from sottovoce.training.records.lookup import Lookup
+from sottovoce.training.records.outer import OuterProduct, form, formed_is_smaller
+from sottovoce.training.records.record import Record
+
+
+def inner_product(u: Record, v: Record) -> Tensor:
+    """<u_g, v_g> for every group g, [count]."""
+    match u, v:
+        case Lookup(), Lookup():
+            return _common_rows(u, v)
+        case Lookup(), OuterProduct():
+            return _table_and_matrix(u, v)
+        case OuterProduct(), Lookup():
+            return _table_and_matrix(v, u)
+        case Lookup(), Instantiated():
+            return _table_and_gradients(u, v)
+        case Instantiated(), Lookup():
+            return _table_and_gradients(v, u)
+        case OuterProduct(), OuterProduct():
+            return _two_matrices(u, v)
+        case _:
+            return (as_rows(u.instantiate()) * as_rows(v.instantiate())).sum(1)
+
+
+def _common_rows(u: Lookup, v: Lookup) -> Tensor:
+    products = u.rows.new_zeros(u.count)
+    if len(u.ids) == 0:
+        return products
+    places = torch.searchsorted(u.keys, v.keys).clamp_(max=len(u.ids) - 1)
+    common = u.keys[places] == v.keys
+    dots = (u.rows[places[common]] * v.rows[common]).sum(1)
+    return products.index_add_(0, v.groups[common], dots)
+
+
+def _table_and_gradients(u: Lookup, v: Instantiated) -> Tensor:
+    dots = (u.rows * v.gradients[u.groups, u.ids]).sum(1)
+    return dots.new_zeros(u.count).index_add_(0, u.groups, dots)
+
+
+def _table_and_matrix(u: Lookup, v: OuterProduct) -> Tensor:
+    """sum over entries k of u and rows r of v in one group: b_r[ids_k] <rows_k, a_r>."""
+    products = []
+    for bucket in v.grouping.buckets:
+        rows, ids = _by_group(u, bucket)
+        a, b = bucket.take(v.inputs), bucket.take(v.gradients)
+        looked_up = b.gather(2, ids.unsqueeze(1).expand(-1, b.shape[1], -1))
+        products.append((looked_up * inner_products(a, rows)).sum((1, 2)))
+    return v.grouping.join(products, u.rows)
+
+
+def _by_group(u: Lookup, bucket: Bucket) -> tuple[Tensor, Tensor]:
+    """The entries of each group of a bucket side by side, filled up with rows of zeros."""
+    wanted = torch.arange(u.count, device=u.ids.device) if bucket.groups is None else bucket.groups
+    place = torch.full((u.count,), -1, device=u.ids.device)
+    place[wanted] = torch.arange(len(wanted), device=u.ids.device)
+    inside = place[u.groups] >= 0
+    groups = place[u.groups[inside]]
+    column = torch.arange(len(groups), device=groups.device) - torch.searchsorted(groups, groups)
+    width = int(column.max()) + 1 if len(column) else 0
+    rows = u.rows.new_zeros(len(wanted), width, u.rows.shape[1])
+    ids = u.ids.new_zeros(len(wanted), width)
+    rows[groups, column] = u.rows[inside]
+    ids[groups, column] = u.ids[inside]
+    return rows, ids
+
+
+def _two_matrices(u: OuterProduct, v: OuterProduct) -> Tensor:
+    products = []
+    for bucket in u.grouping.buckets:
+        a, b = bucket.take(u.inputs), bucket.take(u.gradients)
+        c, d = bucket.take(v.inputs), bucket.take(v.gradients)
+        if formed_is_smaller(min(a.shape[1], c.shape[1]), u.shape):
+            formed = (form(a, b) * form(c, d)).sum((1, 2))
+            products.append(formed + u.biases * (b.sum(1) * d.sum(1)).sum(1))
+        else:
+            pairs = (inner_products(a, c) + u.biases) * inner_products(b, d)
+            products.append(pairs.sum((1, 2)))
+    return u.grouping.join(products, u.gradients)

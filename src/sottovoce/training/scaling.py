@@ -1,0 +1,96 @@
+"""The layer scales alpha_k of eDP-SGD, and the honest places to take them from.
+
+A layer whose gradients are large by nature is divided by a large alpha before clipping, so that it
+does not use up the clip norm of the others. Scales must not be taken from a private gradient for
+free: from nothing (ones), from shapes, from a public batch, or from a release that is paid for.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from sottovoce.errors import InvalidInput
+
+# The smallest scale, as a share of the mean: a layer without gradient must not be divided by zero.
+SMALLEST_SHARE = 1e-2
+
+
+@dataclass(frozen=True)
+class LayerScales:
+    """One scale for every layer (a module with parameters of its own), in the model's order.
+
+    >>> scales = LayerScales.ones(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1)))
+    >>> scales.names, scales.alpha
+    (('0', '1'), (1.0, 1.0))
+    """
+
+    names: tuple[str, ...]
+    alpha: tuple[float, ...]
+    layer_of: tuple[int, ...]
+    """The layer of every trainable parameter."""
+
+    @classmethod
+    def ones(cls, model: nn.Module) -> "LayerScales":
+        names: list[str] = []
+        layer_of: list[int] = []
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                layer = name.rpartition(".")[0]
+                if layer not in names:
+                    names.append(layer)
+                layer_of.append(names.index(layer))
+        if not names:
+            raise InvalidInput("Expected a model with trainable parameters, got none.")
+        return cls(tuple(names), (1.0,) * len(names), tuple(layer_of))
+
+    @classmethod
+    def from_shapes(cls, model: nn.Module) -> "LayerScales":
+        """In proportion to the root of a layer's size, as if all entries were alike."""
+        ones = cls.ones(model)
+        sizes = [0] * len(ones.names)
+        parameters = (p for p in model.parameters() if p.requires_grad)
+        for layer, parameter in zip(ones.layer_of, parameters, strict=True):
+            sizes[layer] += parameter.numel()
+        return ones.proportional_to([math.sqrt(size) for size in sizes])
+
+    @classmethod
+    def from_public(cls, model: nn.Module, loss: Callable[[], Tensor]) -> "LayerScales":
+        """In proportion to the gradient norms of a loss on *public* examples."""
+        ones = cls.ones(model)
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        gradients = torch.autograd.grad(loss(), parameters, allow_unused=True)
+        filled = [
+            torch.zeros_like(parameter) if gradient is None else gradient
+            for parameter, gradient in zip(parameters, gradients, strict=True)
+        ]
+        return ones.proportional_to(ones.norms(filled).tolist())
+
+    def proportional_to(self, norms: Sequence[float]) -> "LayerScales":
+        """Scales in proportion to these, with a mean square of 1; negative ones count as zero."""
+        positive = [max(norm, 0.0) if math.isfinite(norm) else 0.0 for norm in norms]
+        mean = math.sqrt(sum(norm**2 for norm in positive) / len(positive))
+        if mean == 0:
+            return LayerScales(self.names, (1.0,) * len(self.names), self.layer_of)
+        alpha = tuple(max(norm / mean, SMALLEST_SHARE) for norm in positive)
+        return LayerScales(self.names, alpha, self.layer_of)
+
+    def norms(self, gradients: Sequence[Tensor]) -> Tensor:
+        """[layers] the gradient norm of every layer."""
+        by_parameter = torch.stack(torch._foreach_norm(list(gradients))).float()
+        layers = torch.tensor(self.layer_of, device=by_parameter.device)
+        squared = by_parameter.new_zeros(len(self.names))
+        return squared.index_add_(0, layers, by_parameter**2).sqrt_()
+
+    def scaled_norm(self, gradients: Sequence[Tensor]) -> Tensor:
+        """The norm of the gradient with every layer divided by its scale."""
+        by_parameter = torch.stack(torch._foreach_norm(list(gradients))).float()
+        scales = by_parameter.new_tensor(self.by_parameter())
+        norm: Tensor = torch.linalg.vector_norm(by_parameter / scales)
+        return norm
+
+    def by_parameter(self) -> list[float]:
+        """The scale of every trainable parameter."""
+        return [self.alpha[layer] for layer in self.layer_of]

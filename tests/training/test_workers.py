@@ -1,0 +1,164 @@
+"""Many workers, as real processes under torchrun."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from sottovoce.privacy.facts import NoisySum
+from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.merging import merge_workers
+
+# Every rank trains the same model; the body between can do something to one of them.
+PROGRAM = """
+import json, os, sys, time
+from pathlib import Path
+import torch
+from torch import nn
+from torch.nn import functional
+from sottovoce.errors import SottovoceError
+from sottovoce.privacy.recipes import NoiseSplit
+from sottovoce.training.plan import Method, Plan
+from sottovoce.training.private import PrivateTraining
+from sottovoce.training.workers import join_workers
+
+torch.set_num_threads(1)
+worker = join_workers()
+folder = Path(sys.argv[1])
+torch.manual_seed(worker.rank)  # different weights on purpose: rank 0's must win
+x = torch.randn(200, 4, generator=torch.Generator().manual_seed(7))
+y = (x[:, 0] > 0).long()
+model = nn.Sequential(nn.Linear(4, 3000, bias=False), nn.Tanh(), nn.Linear(3000, 2))
+settings = dict(population=200, batch_size=50, epochs=1, delta=1e-5, workers=worker.count)
+{settings}
+plan = Plan(**settings)
+seed = None
+quiet = 1.0
+{before}
+optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+try:
+    training = PrivateTraining(
+        plan, model, optimizer, owners=200, ledger=folder / "ledger.jsonl", seed=seed
+    )
+    start = model[0].weight.detach().clone()
+    for step in training.steps():
+        for batch in step:
+            losses = functional.cross_entropy(model(x[batch]), y[batch], reduction="none")
+            step.backward(losses * quiet)
+        {during}
+    merged = training.ledger()
+    print(json.dumps({{
+        "rank": worker.rank,
+        "epsilon": merged.guarantee(plan.delta).epsilon,
+        "planned": plan.guarantee().epsilon,
+        "weights": float(model[0].weight.double().sum()),
+        "moved": float((model[0].weight - start).std()),
+        "stds": merged.entries[0].fact.noise_stds,
+        "divisor": plan.divisor,
+        "steps": training.step,
+    }}), flush=True)
+except SottovoceError as problem:
+    print(f"refused: {{problem}}", flush=True)
+    os._exit(3)
+"""
+
+
+def program(path: Path, settings: str = "", before: str = "", during: str = "pass") -> Path:
+    source = textwrap.dedent(PROGRAM).format(settings=settings, before=before, during=during)
+    script = path / "program.py"
+    script.write_text(source)
+    return script
+
+
+def torchrun(script: Path, folder: Path, workers: int = 2) -> subprocess.Popen[str]:
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone",
+        f"--nproc-per-node={workers}", str(script), str(folder),
+    ]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def results(process: subprocess.Popen[str]) -> list[dict[str, float]]:
+    out, err = process.communicate(timeout=180)
+    assert process.returncode == 0, out + err
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "settings.update(method=Method.EDP_SGD)",
+        "settings.update(method=Method.EDP_SGD, noise_split=NoiseSplit.PAPER)",
+        "settings.update(method=Method.DP_SGD)",
+    ],
+)
+def test_two_processes_agree_and_their_noise_adds_up(tmp_path: Path, settings: str) -> None:
+    settings += "; settings.update(batch_size=200)"  # one step, so that the move is the noise
+    found = results(torchrun(program(tmp_path, settings, "quiet = 0.0"), tmp_path))
+    assert [each["rank"] for each in sorted(found, key=lambda each: each["rank"])] == [0, 1]
+    first, second = found
+    assert first["weights"] == second["weights"]  # the same model on every rank
+    assert first["epsilon"] == pytest.approx(first["planned"])
+    # 12,000 weights that moved by nothing but noise: the sum's, as the merged ledger states it.
+    stated = first["stds"][0] / first["divisor"]  # type: ignore[index]
+    assert first["moved"] == pytest.approx(stated, rel=0.04)
+    # The twins: one worker's share alone, or twice the noise, would show.
+    assert first["moved"] != pytest.approx(stated / 2**0.5, rel=0.04)
+    assert first["moved"] != pytest.approx(stated * 2**0.5, rel=0.04)
+    shares = [Ledger.read(tmp_path / f"ledger.rank{rank}.jsonl") for rank in range(2)]
+    for rank, ledger in enumerate(shares):
+        fact = ledger.entries[0].fact
+        assert isinstance(fact, NoisySum)
+        assert fact.rank == rank
+        assert "merge" in ledger.guarantee(1e-5).reasons[0]
+    assert merge_workers(shares).guarantee(1e-5).epsilon == pytest.approx(first["epsilon"])
+
+
+def test_one_noise_key_on_two_workers_is_refused(tmp_path: Path) -> None:
+    same_key = (
+        "from sottovoce.privacy.noise import NoiseSource\n"
+        "import sottovoce.training.private as private\n"
+        "private._randomness = lambda seed, rank: "
+        "(NoiseSource.seeded(1), private.SamplingKey.from_seed(1))"
+    )
+    process = torchrun(program(tmp_path, "", same_key), tmp_path)
+    out, _ = process.communicate(timeout=180)
+    assert process.returncode != 0
+    assert "Expected a noise key of its own on every worker" in out
+
+
+def test_a_killed_worker_ends_the_run_and_nothing_is_forgotten(tmp_path: Path) -> None:
+    settings = "settings.update(method=Method.EDP_SGD, epochs=500)"
+    during = (
+        "training.save(folder / f'checkpoint{worker.rank}.pt'); "
+        "(folder / f'pid{worker.rank}').write_text(str(os.getpid()))"
+    )
+    process = torchrun(program(tmp_path, settings, "", during), tmp_path)
+    pid = tmp_path / "pid1"
+    waited = 0.0
+    while not (pid.exists() and pid.read_text()) and waited < 120:
+        assert process.poll() is None
+        time.sleep(0.1)
+        waited += 0.1
+    time.sleep(0.5)
+    os.kill(int(pid.read_text()), signal.SIGKILL)
+    out, err = process.communicate(timeout=180)
+    assert process.returncode != 0
+    assert "refused: Expected all workers to take part" in out or "SIGKILL" in err
+    ledgers = [Ledger.read(tmp_path / f"ledger.rank{rank}.jsonl") for rank in range(2)]
+    counted = sum(entry.count for entry in merge_workers(ledgers).entries)
+
+    import torch
+
+    for rank in range(2):
+        saved = torch.load(tmp_path / f"checkpoint{rank}.pt", weights_only=True)
+        assert 0 < saved["step"] <= counted

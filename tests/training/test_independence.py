@@ -48,6 +48,15 @@ def test_examples_of_one_user_may_be_compared() -> None:
         keeper.backward((outputs * outputs.mean(1, keepdim=True)).sum(2).flatten())
 
 
+def test_a_first_batch_that_shows_nothing_leaves_the_question_open() -> None:
+    layer, x = nn.Linear(3, 2), torch.randn(4, 4, 3)
+    keeper = BookKeeper(layer)
+    with keeper.record(torch.tensor([2, 2, 2, 2])):
+        keeper.backward(score(layer(x).transpose(0, 1), 4))
+    with keeper.record(torch.tensor([0, 0, 2, 2])), pytest.raises(InvalidInput, match="time first"):
+        keeper.backward(score(layer(x).transpose(0, 1), 4))
+
+
 def test_after_a_refusal_nothing_is_kept() -> None:
     layer, x = nn.Linear(3, 2), torch.randn(4, 4, 3)
     keeper = BookKeeper(layer)

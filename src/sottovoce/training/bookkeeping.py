@@ -107,13 +107,15 @@ class BookKeeper:
         tape.touched = True
         if not losses.requires_grad:
             return
-        if not self._independent and tape.grouping.count > 1:
-            check_independence(tape, losses, self.layer_names)
-            self._independent = True
+        if not self._independent:
+            self._independent = check_independence(tape, losses, self.layer_names)
         losses.sum().backward()  # type: ignore[no-untyped-call]
 
     def squared_norms(self) -> Tensor:
-        """[count] the squared norm of each group's gradient, all parameters together."""
+        """[count] the squared norm of each group's gradient, all parameters together.
+
+        Rounding errors are allowed for: it may be some millionths too large, not too small.
+        """
         return self.squared_norms_by_layer().sum(0)
 
     def squared_norms_by_layer(self) -> Tensor:

@@ -13,15 +13,22 @@ from sottovoce.errors import InvalidInput
 from sottovoce.training.records.tape import Tape
 
 
-def check_independence(tape: Tape, losses: Tensor, layer_names: tuple[str, ...]) -> None:
-    """Run one more backward pass, for half of the groups. Needs at least two groups."""
-    chosen = tape.grouping.labels % 2 == 0
+def check_independence(tape: Tape, losses: Tensor, layer_names: tuple[str, ...]) -> bool:
+    """Run one more backward pass, for half of the groups that have examples.
+
+    False if there are not two such groups, so that nothing can be shown yet.
+    """
+    present = torch.unique(tape.grouping.labels)
+    chosen, others = present[::2], present[1::2]
+    if len(others) == 0:
+        return False
     with tape.probe():
-        losses[chosen].sum().backward(retain_graph=True)  # type: ignore[no-untyped-call]
-        norms = tape.squared_norms()[:, 1::2]
+        half = losses[torch.isin(tape.grouping.labels, chosen)]
+        half.sum().backward(retain_graph=True)  # type: ignore[no-untyped-call]
+        norms = tape.squared_norms()[:, others]
     touched = torch.isfinite(norms) & (norms > 0)
     if not bool(touched.any()):
-        return
+        return True
     layers = [name for name, rows in zip(layer_names, touched, strict=True) if bool(rows.any())]
     raise InvalidInput(
         "Expected the loss of an example to depend on that example alone, got gradients of other "

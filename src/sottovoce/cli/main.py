@@ -12,8 +12,12 @@ from sottovoce.errors import SottovoceError
 VERBS: Mapping[str, str] = {
     "audit": "sottovoce.cli.audit:audit",
     "corpus": "sottovoce.cli.corpus:corpus",
+    "deid": "sottovoce.cli.deid:deid",
     "demo": "sottovoce.cli.demo:demo",
     "epsilon": "sottovoce.cli.epsilon:epsilon",
+    "federate": "sottovoce.cli.federate:federate",
+    "lm": "sottovoce.cli.lm:lm",
+    "rescore": "sottovoce.cli.rescore:rescore_verb",
 }
 
 

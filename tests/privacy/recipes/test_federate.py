@@ -149,3 +149,14 @@ def test_nonsense_is_refused(
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
         replace(recipe, **changes)  # type: ignore[arg-type]
+
+
+def test_a_rounded_kernel_is_taken_at_its_worst_length() -> None:
+    """Rounding normalised weights to 1/64 can add up to more than 1 for some shorter list."""
+    recipe = replace(COUNTS, noise=Noise.DISCRETE_LAPLACE, kernel=Kernel.NORMALISED, sigma=3.0)
+    sums = [
+        sum(integer_weights(kernel_weights(length, 3.0, Kernel.NORMALISED)))
+        for length in range(1, recipe.nbest + 1)
+    ]
+    assert max(sums) > sums[-1]
+    assert recipe.kernel_mass() == max(sums) / 64

@@ -108,9 +108,11 @@ class DeidRecipe:
         assumptions = []
         if self._counts_privately:
             delta = delta if delta is not None else DEFAULT_HISTOGRAM_DELTA
+            # Replacing a token moves two counts by one each, so the L1 sensitivity is 2.
             assumptions.append(
-                f"the histogram of surrogates was released with epsilon {self.histogram_epsilon:g} "
-                f"and delta {self._histogram_delta:g}, one contribution a user"
+                "the histogram of surrogates has one contribution a user and Laplace noise of "
+                f"scale {2 / self.histogram_epsilon:g}, and its threshold fails with probability "
+                f"at most {self._histogram_delta:g}"
             )
         if self.strategy is Strategy.ENTITY:
             assumptions.append("a token is a whole entity, however many words it has")

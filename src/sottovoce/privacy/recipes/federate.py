@@ -108,10 +108,16 @@ class FederateRecipe:
 
     def kernel_mass(self) -> float:
         """S: what one word at every rank adds to its count."""
-        weights = kernel_weights(self.nbest, self.sigma, self.kernel)
-        if self.noise in (Noise.DISCRETE_LAPLACE, Noise.DISCRETE_GAUSSIAN):
-            return sum(integer_weights(weights)) / INTEGER_WEIGHT
-        return sum(weights)
+        if self.noise not in (Noise.DISCRETE_LAPLACE, Noise.DISCRETE_GAUSSIAN):
+            return sum(kernel_weights(self.nbest, self.sigma, self.kernel))
+        # A normalised kernel is rounded anew for every length of list, and some round up.
+        return (
+            max(
+                sum(integer_weights(kernel_weights(length, self.sigma, self.kernel)))
+                for length in range(1, self.nbest + 1)
+            )
+            / INTEGER_WEIGHT
+        )
 
     def sensitivity(self, rounds_so_far: int = 1) -> float:
         """How far one unit moves one released vector, in the norm that the noise is made for."""

@@ -1,0 +1,243 @@
+"""How fast text is released, in how much memory, and how much of what is private is found.
+
+    python benchmarks/deid.py                  speed, memory and recall on the built-in corpora
+    python benchmarks/deid.py --data FOLDER    and recall on public datasets (CoNLL-2003, Presidio)
+    python benchmarks/deid.py --size N         tokens of the speed test
+
+Where Presidio is installed, it runs beside, with a blank spaCy engine (patterns only) and in batch
+mode, on the same utterances and in the same process. Times are those of the processor: other work
+on the machine does not count.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from sottovoce.corpora import Utterance, read
+from sottovoce.corpora.synthetic import DOMAINS, generate, write_jsonl
+from sottovoce.deid import Deidentifier, LabelMap, Setting, mapping
+from sottovoce.deid.detect import Combination, Gazetteer, Patterns, detector, evaluate
+from sottovoce.deid.detect.training import train
+
+RESULTS = Path(__file__).parent / "results" / "deid.json"
+GAZETTEER_SIZE = 50_000
+REPEATS = 15
+TARGETS = {"gazetteer and patterns": 400_000, "tagger and patterns": 100_000}
+PRESIDIO_UTTERANCES = 500
+CAUTION = 0.98
+
+Figures = dict[str, Any]
+
+
+def corpus(size: int) -> list[Utterance]:
+    """Utterances of all built-in domains, about `size` of them."""
+    return [u for domain in DOMAINS for u in generate(domain, size=size // 3, seed=9)]
+
+
+def large_gazetteer() -> Gazetteer:
+    """Fifty thousand people: first and last names of the public lists, paired."""
+    from sottovoce.corpora.synthetic import lexicon
+
+    first, last = lexicon("first_names"), lexicon("last_names")
+    people = [f"{a} {b}" for a in first for b in last][: GAZETTEER_SIZE - len(first)]
+    return Gazetteer({"PER": [*first, *people], "LOC": lexicon("cities")})
+
+
+def tokens_per_second(work: Callable[[], object], tokens: int, repeats: int = REPEATS) -> int:
+    """The best of several runs, by processor time."""
+    best = float("inf")
+    for _ in range(repeats):
+        began = time.process_time()
+        work()
+        best = min(best, time.process_time() - began)
+    return round(tokens / best)
+
+
+def speeds(utterances: list[Utterance]) -> Figures:
+    texts = [utterance.text for utterance in utterances]
+    tokens = sum(len(utterance.tokens) for utterance in utterances)
+    detectors = {
+        "gazetteer and patterns": Combination([large_gazetteer(), Patterns()]),
+        "tagger and patterns": detector("tagger"),
+    }
+    found: Figures = {"utterances": len(texts), "tokens": tokens}
+    for name, chosen in detectors.items():
+        deid = Deidentifier(detector=chosen, setting=Setting(strategy="entity", epsilon=3.0))
+        list(deid.release_texts(texts[:1000]))
+
+        def work(deid: Deidentifier = deid) -> int:
+            return sum(1 for _ in deid.release_texts(texts))
+
+        found[name] = {
+            "tokens_per_second": tokens_per_second(work, tokens),
+            "target": TARGETS[name],
+        }
+    return found
+
+
+def presidio(utterances: list[Utterance]) -> Figures | None:
+    """Presidio's batch mode with a blank engine; None where it is not installed."""
+    try:
+        import spacy
+        from presidio_analyzer import (
+            AnalyzerEngine,
+            BatchAnalyzerEngine,
+        )
+        from presidio_analyzer.nlp_engine import NlpEngineProvider
+        from presidio_anonymizer import BatchAnonymizerEngine
+    except ImportError:
+        return None
+    texts = [utterance.text for utterance in utterances[:PRESIDIO_UTTERANCES]]
+    tokens = sum(len(utterance.tokens) for utterance in utterances[:PRESIDIO_UTTERANCES])
+    with tempfile.TemporaryDirectory() as folder:
+        spacy.blank("en").to_disk(folder)
+        provider = NlpEngineProvider(
+            nlp_configuration={
+                "nlp_engine_name": "spacy",
+                "models": [{"lang_code": "en", "model_name": folder}],
+            }
+        )
+        engine = AnalyzerEngine(nlp_engine=provider.create_engine(), supported_languages=["en"])
+    batch, anonymizer = BatchAnalyzerEngine(analyzer_engine=engine), BatchAnonymizerEngine()
+
+    def work() -> object:
+        found = batch.analyze_iterator(texts=texts, language="en", batch_size=128)
+        return anonymizer.anonymize_list(texts=texts, recognizer_results_list=found)
+
+    work()
+    return {
+        "utterances": len(texts),
+        "tokens_per_second": tokens_per_second(work, tokens, repeats=3),
+    }
+
+
+def peak_memory(size: int) -> Figures:
+    """Release a file in a fresh process; its peak memory is its own."""
+    program = (
+        "import sys\n"
+        "from sottovoce.corpora import read\n"
+        "from sottovoce.deid import Deidentifier, Setting\n"
+        "from sottovoce.deid.files import release_file\n"
+        "deid = Deidentifier(detector=sys.argv[3], setting=Setting(epsilon=3.0))\n"
+        "release_file(deid, read(sys.argv[1]), sys.argv[2])\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "in.jsonl"), Path(folder, "out.jsonl")
+        write_jsonl(source, "communication", size=size, users=1000)
+        began = time.perf_counter()
+        with subprocess.Popen(
+            [sys.executable, "-c", program, str(source), str(target), "gazetteer+patterns"]
+        ) as process:
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise RuntimeError("the release failed")
+        return {
+            "utterances": size,
+            "bytes": source.stat().st_size,
+            "wall_seconds": round(time.perf_counter() - began, 1),
+            "peak_mebibytes": round(usage.ru_maxrss / 1024, 1),
+        }
+
+
+def recalls() -> Figures:
+    labels = mapping("built-in")
+    found = {}
+    for domain in DOMAINS:
+        tested = evaluate(detector("tagger"), generate(domain, size=3000, seed=77), labels)
+        found[domain] = _recall(tested.to_json())
+    return found
+
+
+def public_recalls(data: Path) -> Figures:
+    """Presidio's synthetic sentences by the shipped tagger; CoNLL-2003 by one trained on it."""
+    standard = mapping("standard")
+    with_titles = LabelMap({k: v for k, v in standard.private.items() if k != "TITLE"}, frozenset(
+        {"TITLE"}
+    ))  # fmt: skip
+    synthetic = list(read(data / "deid" / "presidio-synth-v2.jsonl", "spans"))
+    found: Figures = {}
+    for caution in (0.0, CAUTION):
+        chosen = detector("tagger+gazetteer", caution=caution)
+        tested = evaluate(chosen, synthetic, with_titles).to_json()
+        found[f"presidio-synth-v2, shipped and gazetteer, caution {caution:g}"] = _recall(tested)
+    news = LabelMap({kind: kind for kind in ("PER", "LOC", "ORG")}, frozenset({"MISC"}))
+    folder = data / "ner" / "conll2003"
+    began = time.process_time()
+    tagger = train(read(folder / "train.jsonl.gz"), news)
+    seconds = time.process_time() - began
+    test = list(read(folder / "test.jsonl"))
+    lower = [
+        Utterance(tokens=tuple(token.lower() for token in u.tokens), slots=u.slots) for u in test
+    ]
+    for name, corpus in (("cased", test), ("lower-cased", lower)):
+        for caution in (0.0, CAUTION):
+            tagger.caution = caution
+            tested = evaluate(tagger, corpus, news).to_json()
+            found[f"conll2003 {name}, trained on it, caution {caution:g}"] = _recall(tested)
+    found["conll2003 training"] = {"processor_seconds": round(seconds, 1)}
+    return found
+
+
+def _recall(tested: Figures) -> Figures:
+    return {
+        "recall": round(tested["recall"], 4),
+        "precision": round(tested["precision"], 4),
+        "types": {
+            kind: {"recall": round(each["recall"], 4), "at_least": round(each["recall_lower"], 4)}
+            for kind, each in tested["types"].items()
+        },
+    }
+
+
+def show(results: Figures) -> None:
+    table = Table("what", "measured", "target", box=None)
+    for name, target in TARGETS.items():
+        table.add_row(
+            f"{name}, tokens/s", f"{results['speed'][name]['tokens_per_second']:,}", f"{target:,}"
+        )
+    if results["presidio"]:
+        peer = results["presidio"]["tokens_per_second"]
+        own = results["speed"]["gazetteer and patterns"]["tokens_per_second"]
+        table.add_row("Presidio blank, batch, tokens/s", f"{peer:,}", "")
+        table.add_row("ours over Presidio", f"{own / peer:.1f}x", "20x")
+    for each in results["memory"]:
+        size = f"{each['bytes'] / 2**20:.0f} MiB"
+        table.add_row(f"peak memory on {size}, MiB", str(each["peak_mebibytes"]), "300")
+    for name, each in results["recall"].items():
+        if "recall" in each:
+            table.add_row(f"recall, {name}", str(each["recall"]), "")
+    Console().print(table)
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", type=int, default=12_000, help="utterances of the speed test")
+    parser.add_argument("--memory-size", type=int, default=200_000, help="utterances of the file")
+    parser.add_argument("--data", type=Path, help="folder of public datasets")
+    options = parser.parse_args(None if arguments is None else list(arguments))
+    utterances = corpus(options.size)
+    results: Figures = {
+        "machine": f"{platform.machine()}, Python {platform.python_version()}",
+        "speed": speeds(utterances),
+        "presidio": presidio(utterances),
+        "memory": [peak_memory(options.memory_size // 10), peak_memory(options.memory_size)],
+        "recall": recalls() | (public_recalls(options.data) if options.data else {}),
+    }
+    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    show(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""Attacks on a release, each as a reader with public knowledge would carry it out.
+
+Every attack gives how often it succeeds, what blind guessing gives (the prior), and an exact
+interval, to be shown beside the epsilon: a success above what the epsilon allows is a defect.
+Frequency matching and the singletons are for what has no epsilon (consistent surrogates, surrogates
+counted in the corpus), where they show why.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scipy import stats
+
+from sottovoce.deid.replace.letters import canonical
+from sottovoce.errors import InvalidInput
+
+CONFIDENCE = 0.95
+
+Channel = Callable[[str], Mapping[str, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """How an attack fared: `successes` of `trials`, against blind guessing at `prior`."""
+
+    name: str
+    trials: int
+    successes: int
+    prior: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.successes <= self.trials or not self.trials:
+            raise InvalidInput(
+                f"Expected successes among at least one trial, got {self.successes} of "
+                f"{self.trials}."
+            )
+
+    @property
+    def success(self) -> float:
+        return self.successes / self.trials
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Clopper-Pearson, two-sided."""
+        tail = (1 - CONFIDENCE) / 2
+        found, missed = self.successes, self.trials - self.successes
+        low = float(stats.beta.ppf(tail, found, missed + 1)) if found else 0.0
+        high = float(stats.beta.ppf(1 - tail, found + 1, missed)) if missed else 1.0
+        return low, high
+
+    @property
+    def is_above_prior(self) -> bool:
+        """Whether chance can be ruled out."""
+        return self.interval[0] > self.prior
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "attack": self.name,
+            "trials": self.trials,
+            "successes": self.successes,
+            "success": self.success,
+            "interval": list(self.interval),
+            "prior": self.prior,
+        }
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return (
+            f"{self.name}: {self.success:.3f} ({low:.3f} to {high:.3f}), blind {self.prior:.3f}, "
+            f"{self.trials} trials"
+        )
+
+
+def best_success(epsilon: float, prior: float) -> float:
+    """The most that a guess among values of largest prior probability `prior` can reach.
+
+    Epsilon bounds the factor between any two likelihoods, hence the posterior odds.
+
+    >>> best_success(0.0, 0.25), round(best_success(math.log(3), 0.5), 6)
+    (0.25, 0.75)
+    """
+    if math.isinf(epsilon) or epsilon > 700:
+        return 1.0
+    return math.exp(epsilon) * prior / (1 + math.expm1(epsilon) * prior)
+
+
+def guess(pairs: Iterable[tuple[str, str]], channel: Channel, prior: Mapping[str, float]) -> Attack:
+    """Prior to posterior: guess the value that makes the released one most likely.
+
+    `pairs` are values and what became of them; the attacker knows the channel and the prior.
+
+    >>> identity = guess([("a", "a"), ("b", "b")], lambda value: {value: 1.0}, {"a": 0.5, "b": 0.5})
+    >>> identity.success, identity.prior
+    (1.0, 0.5)
+    """
+    rows = {value: channel(value) for value in prior}
+    answers: dict[str, str] = {}
+    trials = successes = 0
+    for value, output in pairs:
+        told = canonical(output)
+        if told not in answers:
+            answers[told] = max(rows, key=lambda x: (prior[x] * rows[x].get(told, 0.0), x))
+        trials += 1
+        successes += answers[told] == canonical(value)
+    return Attack(
+        name="prior to posterior", trials=trials, successes=successes, prior=max(prior.values())
+    )
+
+
+def match_frequencies(pairs: Iterable[tuple[str, str]], known: Mapping[str, float]) -> Attack:
+    """Pair released values with known ones by rank: the most frequent is the most frequent.
+
+    >>> pairs = [("anna", "x")] * 5 + [("ben", "y")] * 2
+    >>> match_frequencies(pairs, {"anna": 0.7, "ben": 0.3}).success
+    1.0
+    """
+    pairs = [(canonical(value), canonical(output)) for value, output in pairs]
+    ranked = [output for output, _ in Counter(output for _, output in pairs).most_common()]
+    usual = sorted(known, key=lambda value: (-known[value], value))
+    answers = dict(zip(ranked, usual, strict=False))
+    return Attack(
+        name="frequency matching",
+        trials=len(pairs),
+        successes=sum(answers.get(output) == value for value, output in pairs),
+        prior=max(known.values()),
+    )
+
+
+def find_singletons(pairs: Iterable[tuple[str, str]], public: Iterable[str] = ()) -> Attack:
+    """Which values that occur once in the corpus can be seen in the release?
+
+    The prior is the share of them that is in the public list anyway.
+
+    >>> find_singletons([("zoe", "zoe"), ("ann", "ben"), ("ann", "ben")]).success
+    1.0
+    """
+    pairs = [(canonical(value), canonical(output)) for value, output in pairs]
+    counts = Counter(value for value, _ in pairs)
+    once = [value for value, count in counts.items() if count == 1]
+    seen, listed = {output for _, output in pairs}, set(public)
+    if not once:
+        raise InvalidInput("Expected values that occur once in the corpus, got none.")
+    return Attack(
+        name="singleton membership",
+        trials=len(once),
+        successes=sum(value in seen for value in once),
+        prior=sum(value in listed for value in once) / len(once),
+    )
+
+
+class ContextModel:
+    """Guesses a value from the words around it: counts of the neighbours, backed off.
+
+    >>> model = ContextModel()
+    >>> model.learn("call", "mum", "now")
+    >>> model.learn("in", "rome", "now")
+    >>> model.guess("call", "please")
+    'mum'
+    """
+
+    def __init__(self) -> None:
+        self._both: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self._left: dict[str, Counter[str]] = defaultdict(Counter)
+        self._right: dict[str, Counter[str]] = defaultdict(Counter)
+        self._all: Counter[str] = Counter()
+
+    def learn(self, left: str, value: str, right: str) -> None:
+        self._both[left, right][value] += 1
+        self._left[left][value] += 1
+        self._right[right][value] += 1
+        self._all[value] += 1
+
+    def guess(self, left: str, right: str) -> str:
+        for counts in (
+            self._both.get((left, right)),
+            self._left.get(left),
+            self._right.get(right),
+            self._all,
+        ):
+            if counts:
+                return counts.most_common(1)[0][0]
+        raise InvalidInput("Expected a model that has learnt something, got an empty one.")
+
+    @property
+    def blind(self) -> str:
+        """The most usual value."""
+        return self._all.most_common(1)[0][0]
+
+
+Context = tuple[str, str, str]
+"""The word before a value, the value, and the word after it."""
+
+
+def reconstruct(known: Iterable[Context], hidden: Sequence[Context]) -> Attack:
+    """Learn values in their contexts from other text, then guess the hidden ones.
+
+    No epsilon bounds this: the words around a value are released as they are.
+
+    >>> known = [("call", "mum", "now"), ("in", "rome", "now")]
+    >>> reconstruct(known, [("in", "rome", "please")]).successes
+    1
+    """
+    model = ContextModel()
+    for left, value, right in known:
+        model.learn(left, canonical(value), right)
+    values = [canonical(value) for _, value, _ in hidden]
+    guesses = [model.guess(left, right) for left, _, right in hidden]
+    return Attack(
+        name="context reconstruction",
+        trials=len(hidden),
+        successes=sum(told == value for told, value in zip(guesses, values, strict=True)),
+        prior=values.count(model.blind) / len(values),
+    )

@@ -1,0 +1,116 @@
+"""Several detectors at once, and the policy for spans that overlap.
+
+The policy is the same whatever the order in which spans were found: spans that share a character
+become one span over all of their characters, of the type of the longest of them (then the one of
+the earlier detector, then the leftmost). No span cuts a word in two: its edges move outwards, since
+half a name left over is a leak. White space at the edges belongs to no span.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sottovoce.corpora import Span, Utterance
+from sottovoce.deid.detect.detector import Detector
+from sottovoce.errors import InvalidInput
+
+
+class Combination:
+    """Everything that any of the detectors finds.
+
+    >>> from sottovoce.deid.detect import Gazetteer, Patterns
+    >>> both = Combination([Gazetteer({"LOC": ["new york"]}), Patterns()])
+    >>> both.name
+    'gazetteer+patterns'
+    >>> from sottovoce.deid.detect.detector import utterance_of
+    >>> both.find([utterance_of("mail a@b.example from New York")])
+    [[Span(start=5, end=16, type='EMAIL'), Span(start=22, end=30, type='LOC')]]
+    """
+
+    def __init__(self, detectors: Sequence[Detector]) -> None:
+        if not detectors:
+            raise InvalidInput("Expected at least one detector, got none.")
+        self.detectors = tuple(detectors)
+
+    @property
+    def name(self) -> str:
+        return "+".join(detector.name for detector in self.detectors)
+
+    def find(self, batch: Sequence[Utterance]) -> list[list[Span]]:
+        found = [detector.find(batch) for detector in self.detectors]
+        for detector, lists in zip(self.detectors, found, strict=True):
+            if len(lists) != len(batch):
+                raise InvalidInput(
+                    f"Expected {detector.name} to answer for all {len(batch)} utterances, "
+                    f"got {len(lists)} answers."
+                )
+        if len(found) == 1:
+            pairs = zip(batch, found[0], strict=True)
+            return [merged(utterance.text, spans) if spans else [] for utterance, spans in pairs]
+        return [
+            merged(utterance.text, *(each for each in lists if each)) if any(lists) else []
+            for utterance, *lists in zip(batch, *found, strict=True)
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "detector": self.name,
+            "parts": [detector.to_json() for detector in self.detectors],
+        }
+
+
+def merged(text: str, *found: Sequence[Span]) -> list[Span]:
+    """Spans that do not overlap and cut no word, in the order of the text.
+
+    >>> merged("anna lee", [Span(0, 2, "PER")], [Span(0, 8, "ORG")])
+    [Span(start=0, end=8, type='ORG')]
+    """
+    if len(found) == 1 and len(found[0]) == 1:
+        [span] = found[0]
+        whole = _whole_words(text, span)
+        return [whole] if whole.start < whole.end else []
+    candidates = []
+    for rank, spans in enumerate(found):
+        for span in spans:
+            start, end, kind = _whole_words(text, span)
+            if start < end:
+                candidates.append((start, end, rank, kind))
+    candidates.sort()
+    settled: list[Span] = []
+    best: tuple[int, int, int] = (0, 0, 0)
+    for start, end, rank, kind in candidates:
+        strength = (end - start, -rank, -start)
+        if settled and start < settled[-1].end:
+            last = settled[-1]
+            settled[-1] = Span(
+                last.start, max(last.end, end), kind if strength > best else last.type
+            )
+            best = max(best, strength)
+        else:
+            settled.append(Span(start, end, kind))
+            best = strength
+    return settled
+
+
+def _whole_words(text: str, span: Span) -> Span:
+    start, end, kind = span
+    if not 0 <= start < end <= len(text):
+        raise InvalidInput(
+            f"Expected a span of {kind} inside a text of {len(text)} characters, got {span}."
+        )
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    if start == end:
+        return Span(start, end, kind)
+    if start and text[start - 1] != " ":
+        while start and _joins(text[start]) and _joins(text[start - 1]):
+            start -= 1
+    if end < len(text) and text[end] != " ":
+        while end < len(text) and _joins(text[end - 1]) and _joins(text[end]):
+            end += 1
+    return Span(start, end, kind)
+
+
+def _joins(character: str) -> bool:
+    return character.isalnum() or character == "_"

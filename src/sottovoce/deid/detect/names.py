@@ -1,0 +1,87 @@
+"""Detectors by name, as the command line writes them: `tagger`, `patterns+gazetteer`, a file."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from sottovoce import _validate
+from sottovoce.corpora.synthetic import lexicon
+from sottovoce.deid.detect.combination import Combination
+from sottovoce.deid.detect.detector import Detector
+from sottovoce.deid.detect.gazetteer import Gazetteer
+from sottovoce.deid.detect.gold import Gold
+from sottovoce.deid.detect.patterns import Patterns
+from sottovoce.deid.detect.tagger import Tagger
+from sottovoce.deid.labels import LabelMap
+from sottovoce.deid.mappings import mapping
+from sottovoce.errors import InvalidInput
+
+NAMES = ("gold", "patterns", "gazetteer", "tagger")
+
+
+def detector(name: str, labels: LabelMap | None = None, *, caution: float = 0.0) -> Combination:
+    """The detectors of a name, joined by `+`. `tagger` comes with the patterns.
+
+    `caution` is that of the taggers among them (see `Tagger`).
+
+    Besides the built-in names a part may be the file of a tagger, or a list of values: a text file
+    of `type<TAB>value` lines.
+
+    >>> detector("tagger").name, detector("gazetteer+patterns").name
+    ('tagger+patterns', 'gazetteer+patterns')
+    >>> detector("magic")
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected a detector (gold, patterns, gazetteer, tagger) or a
+    file, got 'magic'.
+    """
+    found: list[Detector] = []
+    for part in name.split("+"):
+        match part:
+            case "gold":
+                found.append(Gold(labels or mapping("standard")))
+            case "patterns":
+                found.append(Patterns())
+            case "gazetteer":
+                found.append(_public_gazetteer())
+            case "tagger":
+                found += [Tagger.shipped(), Patterns()]
+            case _:
+                found.append(_from_file(part))
+    for each in found:
+        if isinstance(each, Tagger):
+            each.caution = _validate.probability("caution", caution)
+    unique = {part.name: part for part in found}
+    return Combination(list(unique.values()))
+
+
+@cache
+def _public_gazetteer() -> Gazetteer:
+    people = {*lexicon("first_names"), *lexicon("last_names")}
+    return Gazetteer(
+        {
+            "LOC": lexicon("cities"),
+            "PER": sorted(people),
+            "MEDICAL": (*lexicon("medicines"), *lexicon("conditions"), *lexicon("symptoms")),
+        }
+    )
+
+
+def _from_file(path: str) -> Detector:
+    if not Path(path).is_file():
+        raise InvalidInput(f"Expected a detector ({', '.join(NAMES)}) or a file, got {path!r}.")
+    if Path(path).suffix in (".txt", ".tsv"):
+        return Gazetteer(_values(path), f"gazetteer {Path(path).name}")
+    return Tagger.load(path)
+
+
+def _values(path: str) -> Mapping[str, list[str]]:
+    values: dict[str, list[str]] = {}
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
+        kind, tab, value = line.partition("\t")
+        if not (kind and tab and value.strip()):
+            raise InvalidInput(
+                f"{path}: Expected a type, a tab and a value at line {number}, got {line[:40]!r}."
+            )
+        values.setdefault(kind, []).append(value)
+    return values

@@ -1,0 +1,84 @@
+"""Regular expressions for values that are written with digits, and the checks behind them.
+
+They are tried only where a number begins. Every repetition is bounded or over one class of
+characters, so no expression can take more than linear time; what an expression cannot decide
+(a checksum, an address) is decided by a function.
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable
+
+from sottovoce.deid.detect.spoken import MONTHS
+
+Check = Callable[[str], bool]
+
+
+def luhn(number: str) -> bool:
+    """Whether the check digit of a card number is right.
+
+    >>> luhn("4111 1111 1111 1111"), luhn("4111 1111 1111 1112")
+    (True, False)
+    """
+    digits = [int(digit) for digit in reversed(number) if digit.isdecimal()]
+    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[1::2]]
+    return len(digits) >= 12 and (sum(digits[::2]) + sum(doubled)) % 10 == 0
+
+
+def iban(number: str) -> bool:
+    """Whether the check digits of a bank account are right (ISO 7064, mod 97).
+
+    >>> iban("GB82 WEST 1234 5698 7654 32")
+    True
+    """
+    plain = number.replace(" ", "").lower()
+    if not 15 <= len(plain) <= 34:
+        return False
+    turned = plain[4:] + plain[:4]
+    return int("".join(str(int(character, 36)) for character in turned)) % 97 == 1
+
+
+def network(address: str) -> bool:
+    """Whether the standard library reads it as an IP address."""
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return True
+
+
+def telephone(number: str) -> bool:
+    """Whether there are as many digits as a telephone number has (ITU-T E.164)."""
+    return 7 <= sum(character.isdecimal() for character in number) <= 15
+
+
+def _rule(expression: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:{expression})(?!\w)")
+
+
+_MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
+_DAY = r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"
+_AMOUNT = r"\d[\d,]{0,20}(?:\.\d{1,6})?(?: (?:hundred|thousand|million|billion|k))?"
+# The separators part the groups of digits in one way only; optional ones would not.
+_TELEPHONE = _rule(r"\+?\(?\d{1,15}(?:\)[ .-]?\d{1,5}|[ .-]{1,2}\(?\d{1,5}\)?){0,6}(?: ?x\d{1,6})?")
+
+NUMERIC: tuple[tuple[str, re.Pattern[str], Check | None], ...] = (
+    ("CARD", _rule(r"\d(?:[ -]?\d){11,18}"), luhn),
+    ("IP", _rule(r"\d{1,3}(?:\.\d{1,3}){3}"), network),
+    ("IP", _rule(r"[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}"), network),
+    ("DATE", _rule(r"\d{4}([-/.])\d{1,2}\1\d{1,2}"), None),
+    ("DATE", _rule(r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)"), None),
+    ("DATE", _rule(rf"{_DAY}(?: of)?[ -](?:{_MONTH})\.?(?:,?[ -](?:19|20)\d\d)?"), None),
+    ("DATE", _rule(r"\d{1,4} (?:day|week|month|year)s? ago"), None),
+    ("ID", _rule(r"\d{3}-\d{2}-\d{4}"), None),
+    ("PHONE", _TELEPHONE, telephone),
+    ("TIME", _rule(r"\d{1,2}(?:[:.]\d\d){1,2} ?[ap]\.?m\b\.?|\d{1,2}(?::\d\d){1,2}"), None),
+    ("TIME", _rule(r"\d{1,2} ?(?:[ap]\.?m\b\.?|[ap] m|o'?clock)"), None),
+    ("MONEY", _rule(rf"[$€£¥] ?{_AMOUNT}"), None),
+    ("MONEY", _rule(rf"{_AMOUNT} ?(?:dollars?|euros?|pounds?|cents?|bucks|usd|eur|gbp)"), None),
+    ("DATE", _rule(r"\d{1,2}/\d{1,2}"), None),
+    ("DATE", _rule(r"(?:3[01]|[12]?\d)(?:st|nd|rd|th)"), None),
+    ("DATE", _rule(r"(?:19|20)\d\d"), None),
+    ("ID", _rule(r"\d{4,}"), None),
+)
+"""Type, expression and check, most certain first; the first one that fits decides."""

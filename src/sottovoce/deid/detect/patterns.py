@@ -1,0 +1,135 @@
+"""Values with a form of their own: telephone numbers, e-mail addresses, dates, money, numbers.
+
+The expressions are tried only at places that can begin such a value: a digit, an @, a dot between
+words, or one of the first words of `spoken`. Each attempt is bounded, so the time is linear in the
+text, whatever the text; nothing is cut short and nothing times out.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sottovoce.corpora import Span, Utterance
+from sottovoce.deid.detect.numeric import NUMERIC, iban
+from sottovoce.deid.detect.spoken import SPOKEN
+from sottovoce.deid.words import lowered
+
+_NUMBER = re.compile(r"(?<![\w])(?:[+(]\d|[$€£¥] ?\d|\d)|(?<!\w)[0-9a-f]{0,4}:[0-9a-f]{0,4}:")
+_DIGIT = re.compile(r"\d")
+_PLAIN_WORD = re.compile(r"(?<![\w'])[a-z]+")
+_LOCAL_PART = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._%+-")
+_HOST = re.compile(r"@[\w-]+(?:\.[\w-]+)*")
+_SAID = re.compile(
+    r"\w{1,40}(?: (?:dot|underscore|dash) \w{1,40}){0,4} at \w{1,40}(?: dot \w{1,40}){1,3}(?!\w)"
+)
+_LINK = re.compile(r"(?:https?://|www\.)\S+")
+_SITE = re.compile(
+    r"(?<![\w@.-])[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){0,4}"
+    r"\.(?:com|org|net|edu|gov|info|example|io|co|uk|de|fr|eu|us)(?!\w)(?:/\S*)?"
+)
+_MIXED = re.compile(r"(?<!\w)[a-z]++\d\w*|(?<!\w)\d++[a-z]\w*")
+_ACCOUNT = re.compile(r"(?<!\w)[a-z]{2}\d\d(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1,3})?(?!\w)")
+_LEAST_MIXED = 6  # Shorter mixtures (2nd, 4k, b12) are words of the language.
+
+Found = tuple[int, int, str]
+
+
+class Patterns:
+    """Finds values by their form, in digits or in words, in any case.
+
+    >>> from sottovoce.deid.detect.detector import utterance_of
+    >>> texts = ["wake me at half past three", "pay $5 to a.b@c.example", "ring five five five one"]
+    >>> for text, spans in zip(texts, Patterns().find([utterance_of(t) for t in texts])):
+    ...     print([(text[s.start : s.end], s.type) for s in spans])
+    [('half past three', 'TIME')]
+    [('$5', 'MONEY'), ('a.b@c.example', 'EMAIL')]
+    [('five five five one', 'ID')]
+    """
+
+    name = "patterns"
+
+    def find(self, batch: Sequence[Utterance]) -> list[list[Span]]:
+        return [_spans(utterance.text) for utterance in batch]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"detector": self.name}
+
+
+def _spans(text: str) -> list[Span]:
+    lower = lowered(text)
+    if lower.replace(" ", "").replace("'", "").isalpha():
+        # Nothing but letters: what is said in words is all there can be.
+        if " dot " not in lower and SPOKEN.keys().isdisjoint(lower.split()):
+            return []
+        return [Span(*found) for found in _in_words(lower)]
+    return [Span(*found) for found in _everything(lower.replace("’", "'"))]
+
+
+def _in_words(text: str) -> Iterator[Found]:
+    yield from _spoken(text)
+    if " dot " in text:
+        yield from ((*match.span(), "EMAIL") for match in _SAID.finditer(text))
+
+
+def _everything(text: str) -> Iterator[Found]:
+    if " dot " in text or not SPOKEN.keys().isdisjoint(_PLAIN_WORD.findall(text)):
+        yield from _in_words(text)
+    if _DIGIT.search(text) or "::" in text:
+        yield from _numbers(text)
+        mixed = False
+        for match in _MIXED.finditer(text):
+            mixed = True
+            if match.end() - match.start() >= _LEAST_MIXED:
+                yield (*match.span(), "ID")
+        if mixed:  # An account begins with two letters and two digits.
+            for match in _ACCOUNT.finditer(text):
+                if iban(match[0]):
+                    yield (*match.span(), "CARD")
+    if "@" in text:
+        yield from _addresses(text)
+    if "http" in text or "www." in text:
+        yield from ((*match.span(), "URL") for match in _LINK.finditer(text))
+    if "." in text:
+        yield from ((*match.span(), "URL") for match in _SITE.finditer(text))
+
+
+def _numbers(text: str) -> Iterator[Found]:
+    beyond = 0
+    for match in _NUMBER.finditer(text):
+        start = match.start()
+        if start < beyond:
+            continue
+        for kind, rule, check in NUMERIC:
+            value = rule.match(text, start)
+            if value and (check is None or check(value[0])):
+                beyond = value.end()
+                yield start, beyond, kind
+                break
+
+
+def _spoken(text: str) -> Iterator[Found]:
+    beyond, rules_of = 0, SPOKEN.get
+    for match in _PLAIN_WORD.finditer(text):
+        rules = rules_of(match[0])
+        if rules is None or match.start() < beyond:
+            continue
+        start = match.start()
+        for kind, rule in rules:
+            value = rule.match(text, start)
+            if value:
+                beyond = value.end()
+                yield start, beyond, kind
+                break
+
+
+def _addresses(text: str) -> Iterator[Found]:
+    """From every @ to the left and to the right, so that no length is too long."""
+    at = text.find("@")
+    while at >= 0:
+        start = at
+        while start and (text[start - 1] in _LOCAL_PART or text[start - 1].isalnum()):
+            start -= 1
+        host = _HOST.match(text, at)
+        if host and start < at:
+            yield start, host.end(), "EMAIL"
+        at = text.find("@", at + 1)

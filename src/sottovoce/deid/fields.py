@@ -1,0 +1,87 @@
+"""What is released beside the text: user and id under pseudonyms, other fields only if named.
+
+A user name or a session number points at a person as well as any word does. By default users and
+ids get keyed pseudonyms (equal names stay equal), and a record with further fields is refused until
+somebody says which of them to keep or to drop.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sottovoce import _validate
+from sottovoce.corpora import Utterance
+from sottovoce.deid.replace import Vault
+from sottovoce.errors import InvalidInput
+
+WAYS = ("keep", "pseudonym", "drop")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields:
+    """How each field is released.
+
+    >>> call = Utterance(tokens=("call",), slots=("O",), user="ann", extra={"room": 7})
+    >>> Fields(user="drop").released(call, Vault(bytes(32)))
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected no other fields than those named to be kept, got 'room';
+    keep it if it is harmless, or drop the rest.
+    >>> Fields(user="drop", keep=frozenset({"room"})).released(call, Vault(bytes(32)))
+    {'user': '', 'id': '', 'extra': {'room': 7}}
+    """
+
+    user: str = "pseudonym"
+    id: str = "pseudonym"
+    keep: frozenset[str] = frozenset()
+    drop_rest: bool = False
+
+    def __post_init__(self) -> None:
+        _validate.one_of("user", self.user, WAYS)
+        _validate.one_of("id", self.id, WAYS)
+
+    def released(self, utterance: Utterance, vault: Vault) -> dict[str, Any]:
+        """The fields of the released utterance."""
+        return {
+            "user": _name(utterance.user, self.user, vault, "user"),
+            "id": _name(utterance.id, self.id, vault, "id"),
+            "extra": self._extra(utterance.extra) if utterance.extra else {},
+        }
+
+    def _extra(self, extra: Mapping[str, Any]) -> dict[str, Any]:
+        if not self.drop_rest:
+            for name in extra:
+                if name not in self.keep:
+                    raise InvalidInput(
+                        f"Expected no other fields than those named to be kept, got {name!r}; "
+                        "keep it if it is harmless, or drop the rest."
+                    )
+        return {name: value for name, value in extra.items() if name in self.keep}
+
+    def not_covered(self) -> tuple[str, ...]:
+        """What of this no epsilon pays for."""
+        kept = sorted(self.keep) + [
+            name for name, way in (("user", self.user), ("id", self.id)) if way == "keep"
+        ]
+        linked = [
+            name for name, way in (("users", self.user), ("ids", self.id)) if way == "pseudonym"
+        ]
+        found = ["intents and labels are released as they are"]
+        if kept:
+            found.append(f"fields released as they are: {', '.join(kept)}")
+        if linked:
+            found.append(f"pseudonyms of {' and '.join(linked)} show which records belong together")
+        return tuple(found)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "user": self.user,
+            "id": self.id,
+            "keep": sorted(self.keep),
+            "drop_rest": self.drop_rest,
+        }
+
+
+def _name(name: str, way: str, vault: Vault, purpose: str) -> str:
+    if not name or way == "drop":
+        return ""
+    return name if way == "keep" else vault.pseudonym(name, purpose)

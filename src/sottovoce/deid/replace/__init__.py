@@ -1,0 +1,34 @@
+"""Replacing private values: mechanisms, one a file, and the surrogates they draw from."""
+
+from sottovoce.deid.replace.dates import DateShift
+from sottovoce.deid.replace.histogram import PrivateHistogram
+from sottovoce.deid.replace.kernel import Kernel
+from sottovoce.deid.replace.mechanism import Cost, Mechanism, Scope, channel_epsilon
+from sottovoce.deid.replace.numbers import SameForm
+from sottovoce.deid.replace.placeholders import Placeholder
+from sottovoce.deid.replace.public import public_surrogates
+from sottovoce.deid.replace.response import TruncatedResponse
+from sottovoce.deid.replace.semantic import SemanticExponential
+from sottovoce.deid.replace.surrogates import Surrogates, even, from_corpus, read_surrogates
+from sottovoce.deid.replace.vault import Consistent, Vault
+
+__all__ = [
+    "Consistent",
+    "Cost",
+    "DateShift",
+    "Kernel",
+    "Mechanism",
+    "Placeholder",
+    "PrivateHistogram",
+    "SameForm",
+    "Scope",
+    "SemanticExponential",
+    "Surrogates",
+    "TruncatedResponse",
+    "Vault",
+    "channel_epsilon",
+    "even",
+    "from_corpus",
+    "public_surrogates",
+    "read_surrogates",
+]

@@ -1,0 +1,83 @@
+"""Surrogates counted in the corpus itself, but privately: a thresholded Laplace histogram.
+
+Every user gives one value a type; Laplace noise of scale 1/epsilon is added to the counts of the
+values that occur, and what stays below 1 + ln(1/(2 delta))/epsilon is dropped, so that a value of
+one user alone appears with probability at most delta. Replacing a user (or one token) moves two
+counts, hence the release costs 2 epsilon and 2 delta.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from sottovoce import _validate
+from sottovoce.deid.replace.letters import canonical
+from sottovoce.deid.replace.surrogates import Surrogates
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.facts import SurrogateSource
+from sottovoce.privacy.noise import NoiseSource, laplace
+from sottovoce.privacy.recipes.deid import histogram_threshold
+
+
+class PrivateHistogram:
+    """Counts at most one value a user, and releases the counts once.
+
+    >>> counted = PrivateHistogram(epsilon=1.0, delta=1e-6)
+    >>> for number in range(200):
+    ...     counted.add(f"user {number}", "Rome" if number % 2 else "Oslo")
+    >>> sorted(counted.release(NoiseSource(), "LOC").values)
+    ['oslo', 'rome']
+    """
+
+    def __init__(self, *, epsilon: float, delta: float) -> None:
+        self.epsilon = _validate.positive("histogram epsilon", epsilon)
+        self.delta = _validate.positive("histogram delta", delta)
+        self._counts: Counter[str] = Counter()
+        self._heard: set[str] = set()
+        self._released = False
+
+    @property
+    def cost(self) -> dict[str, float]:
+        """What the release costs when one user or one token is replaced by another."""
+        return {"epsilon": 2 * self.epsilon, "delta": 2 * self.delta}
+
+    def add(self, user: str, value: str) -> None:
+        """Count the first value of a user; the others of the same user are not counted."""
+        if not user:
+            raise InvalidInput(
+                "Expected a user for every value of a private histogram, got none; without users "
+                "nobody knows how often one person was counted."
+            )
+        if user not in self._heard:
+            self._heard.add(user)
+            self._counts[canonical(value)] += 1
+
+    def add_all(self, pairs: Iterable[tuple[str, str]]) -> None:
+        for user, value in pairs:
+            self.add(user, value)
+
+    def release(self, source: NoiseSource, kind: str) -> Surrogates:
+        """The noisy histogram as a list of surrogates; once, because each release costs."""
+        if self._released:
+            raise InvalidInput("Expected one release of a private histogram, got a second.")
+        self._released = True
+        values = sorted(self._counts)
+        if not values:
+            raise InvalidInput(f"Expected values of {kind} to count, got none.")
+        noisy = np.array([self._counts[value] for value in values], dtype=np.float64)
+        noisy += laplace(len(values), 1 / self.epsilon, source)
+        threshold = histogram_threshold(self.epsilon, self.delta)
+        kept = [(value, float(n)) for value, n in zip(values, noisy, strict=True) if n > threshold]
+        if len(kept) < 2:
+            raise InvalidInput(
+                f"Expected at least two values of {kind} above the threshold of {threshold:.1f} "
+                f"users, got {len(kept)}; use a public list."
+            )
+        return Surrogates(
+            tuple(value for value, _ in kept),
+            tuple(count for _, count in kept),
+            SurrogateSource.DP_HISTOGRAM,
+            f"private histogram of {kind}",
+            self.cost,
+        )

@@ -1,0 +1,86 @@
+"""The token kernel of Adelani et al.: keep a value with probability 1-p, else draw it from pi.
+
+M(y|x) = (1-p)[y=x] + p pi(y), hence epsilon = ln(1 + (1-p)/(p pi_min)), and the inverse
+p = 1 / (1 + (e^epsilon - 1) pi_min). A value outside the list could not be the surrogate of
+anything, so it is always replaced; epsilon stays the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sottovoce import _validate
+from sottovoce.deid.replace.letters import canonical, in_case_of
+from sottovoce.deid.replace.mechanism import Cost, Scope, public_forms
+from sottovoce.deid.replace.surrogates import Surrogates
+from sottovoce.privacy.noise import NoiseSource, keep_or_replace
+from sottovoce.privacy.recipes.deid import replace_probability
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """Replaces whole values, or the words of values, by surrogates.
+
+    >>> from sottovoce.deid.replace.surrogates import even
+    >>> kernel = Kernel.for_epsilon(1.0, even(["rome", "oslo", "lima", "bern"]))
+    >>> round(kernel.p, 6)
+    0.699511
+    """
+
+    surrogates: Surrogates
+    p: float = 1.0
+    whole: bool = True
+    scoped: ClassVar[bool] = False
+    keep_case: bool = True
+
+    def __post_init__(self) -> None:
+        _validate.probability("p", self.p)
+
+    @classmethod
+    def for_epsilon(
+        cls, epsilon: float, surrogates: Surrogates, *, whole: bool = True, keep_case: bool = True
+    ) -> "Kernel":
+        """The kernel that keeps as much as one value may cost."""
+        p = replace_probability(epsilon, surrogates.least)
+        return cls(surrogates=surrogates, p=p, whole=whole, keep_case=keep_case)
+
+    def replace(
+        self, values: Sequence[str], scopes: Sequence[Scope], source: NoiseSource
+    ) -> list[str]:
+        listed = self.surrogates.values
+        drawn = self.surrogates.distribution.draw(len(values), source).tolist()
+        outputs = [listed[place] for place in drawn]
+        if self.p < 1:
+            coins = keep_or_replace(len(values), self.p, source).tolist()
+            for place, coin in enumerate(coins):
+                if not coin:
+                    value = canonical(values[place])
+                    if value in self.surrogates.index:
+                        outputs[place] = value
+        if not self.keep_case:
+            return outputs
+        return [in_case_of(out, value) for out, value in zip(outputs, values, strict=True)]
+
+    def channel(self, value: str) -> dict[str, float]:
+        """M(.|value), in canonical form."""
+        row = dict(self.surrogates.probabilities)
+        if value in row:
+            row = {output: self.p * chance for output, chance in row.items()}
+            row[value] += 1 - self.p
+        return row
+
+    def cost(self) -> Cost:
+        return Cost(
+            replace_probability=self.p,
+            smallest_probability=self.surrogates.least,
+            assumptions=public_forms(whole=self.whole, keep_case=self.keep_case),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "mechanism": "kernel",
+            "p": self.p,
+            "whole": self.whole,
+            "keep_case": self.keep_case,
+            "surrogates": self.surrogates.to_json(),
+        }

@@ -1,0 +1,69 @@
+"""Numbers that keep their form: every digit becomes another random digit, said or written.
+
+The form (how many digits, what parts them) is released; among numbers of one form every output is
+equally likely whatever the input, so epsilon is 0. Numbers are always replaced: to keep one of 10^n
+with any probability would cost about n ln 10.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from sottovoce.deid.replace.mechanism import Cost, Scope
+from sottovoce.privacy.noise import NoiseSource
+
+_SAID = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_DIGIT = re.compile(rf"\d|\b(?:oh|{'|'.join(_SAID)})\b", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]+")
+_CURRENCIES = ("dollar", "euro", "pound", "cent", "buck")
+_FORM = frozenset(("double", "triple", "oh", "x", "ext", "usd", "eur", "gbp", *_SAID)).union(
+    _CURRENCIES, (f"{name}s" for name in _CURRENCIES)
+)
+"""The words that belong to the form of a number and are released with it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SameForm:
+    """Other digits in the same places; the words of the form (`double`, `dollars`) stay.
+
+    A value without digits, or with any other letters (`ba2490`, `twenty five`), becomes a
+    placeholder: its letters would tell.
+
+    >>> same = SameForm(placeholder="[ID]")
+    >>> import re
+    >>> [out] = same.replace(["+1 555-0199"], [Scope(type="PHONE")], NoiseSource())
+    >>> bool(re.fullmatch(r"\\+\\d \\d{3}-\\d{4}", out))
+    True
+    """
+
+    placeholder: str
+    whole: bool = True
+    scoped: ClassVar[bool] = False
+
+    def replace(
+        self, values: Sequence[str], scopes: Sequence[Scope], source: NoiseSource
+    ) -> list[str]:
+        outputs = []
+        for value in values:
+            count = len(_DIGIT.findall(value))
+            if not count or not _FORM.issuperset(_WORD.findall(value.lower())):
+                outputs.append(self.placeholder)
+                continue
+            digits = iter(source.integers(10, count).tolist())
+            outputs.append(_DIGIT.sub(partial(_other, digits), value))
+        return outputs
+
+    def cost(self) -> Cost:
+        return Cost(
+            assumptions=("the form of a private number (its length, what parts it) may be known",)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"mechanism": "digits of the same form", "placeholder": self.placeholder}
+
+
+def _other(digits: Iterator[int], found: re.Match[str]) -> str:
+    drawn = next(digits)
+    return str(drawn) if found[0].isdecimal() else _SAID[drawn]

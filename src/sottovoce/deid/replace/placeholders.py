@@ -1,0 +1,81 @@
+"""Placeholders: a fixed text in place of the value (redact, typed and named placeholder).
+
+With p = 1 the output says nothing about the value. With p < 1 a kept value is never an output of
+any other input, so a reader who sees it knows it: epsilon is infinite, whatever p.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sottovoce import _validate
+from sottovoce.deid.replace.mechanism import Cost, Scope
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.noise import NoiseSource, keep_or_replace
+
+REDACTED = "[REDACTED]"
+EXEMPLARS = {
+    "PER": "Alex",
+    "ORG": "Acme",
+    "LOC": "London",
+    "ADDRESS": "1 High Street",
+    "DATE": "Monday",
+    "TIME": "noon",
+    "PHONE": "555-0100",
+    "EMAIL": "alex@mail.example",
+    "URL": "www.page.example",
+    "IP": "192.0.2.1",
+    "CARD": "4111 1111 1111 1111",
+    "MONEY": "$10",
+    "ID": "12345",
+    "MEDICAL": "aspirin",
+    "TITLE": "Hamlet",
+    "TEXT": "hello",
+    "MISC": "something",
+}
+"""The named placeholders: one exemplar a type, as in Pestian et al. (2007)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placeholder:
+    """Replaces a whole value, with probability p, by a fixed text.
+
+    >>> hidden = Placeholder(text="[PER]")
+    >>> hidden.replace(["anna", "ben lee"], [Scope(type="PER")] * 2, NoiseSource())
+    ['[PER]', '[PER]']
+    """
+
+    text: str
+    p: float = 1.0
+    whole: bool = True
+    scoped: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _validate.probability("p", self.p)
+        if not self.text.strip():
+            raise InvalidInput("Expected a placeholder that can be seen, got a blank one.")
+
+    def replace(
+        self, values: Sequence[str], scopes: Sequence[Scope], source: NoiseSource
+    ) -> list[str]:
+        if self.p == 1:
+            return [self.text] * len(values)
+        coins = keep_or_replace(len(values), self.p, source).tolist()
+        return [self.text if coin else value for value, coin in zip(values, coins, strict=True)]
+
+    def channel(self, value: str) -> dict[str, float]:
+        """M(.|value)."""
+        if value == self.text:
+            return {value: 1.0}
+        return {value: 1 - self.p, self.text: self.p} if self.p < 1 else {self.text: 1.0}
+
+    def cost(self) -> Cost:
+        return Cost(replace_probability=self.p, smallest_probability=0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"mechanism": "placeholder", "text": self.text, "p": self.p}
+
+
+def exemplar(kind: str) -> str:
+    """The named placeholder of a type; unknown types share one."""
+    return EXEMPLARS.get(kind, EXEMPLARS["MISC"])

@@ -1,0 +1,189 @@
+"""From the name of a strategy to the mechanism of a type.
+
+The first five are those of Adelani et al.; the others keep more of the text at the same epsilon, or
+keep it consistent. Where a strategy needs a list of surrogates and a type has none, the type gets
+random digits of the same form, or a placeholder, always: never less than was asked for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from sottovoce import _validate
+from sottovoce.corpora.wordvectors import WordVectors
+from sottovoce.deid.replace import (
+    Consistent,
+    DateShift,
+    Kernel,
+    Mechanism,
+    Placeholder,
+    SameForm,
+    SemanticExponential,
+    Surrogates,
+    TruncatedResponse,
+    Vault,
+    public_surrogates,
+)
+from sottovoce.deid.replace.placeholders import REDACTED, exemplar
+from sottovoce.deid.replace.semantic import located
+from sottovoce.deid.replace.surrogates import by_rank
+from sottovoce.errors import InvalidInput
+
+_NUMBERS = frozenset({"PHONE", "CARD", "MONEY", "ID", "IP"})
+
+
+class Strategy(StrEnum):
+    """How the values of a type are replaced."""
+
+    REDACT = "redact"
+    TYPED = "typed"
+    NAMED = "named"
+    WORD = "word"
+    ENTITY = "entity"
+    RESPONSE = "response"
+    SEMANTIC = "semantic"
+    CONSISTENT = "consistent"
+    SHIFT = "shift"
+
+    @property
+    def is_placeholder(self) -> bool:
+        return self in (Strategy.REDACT, Strategy.TYPED, Strategy.NAMED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A strategy with its probability p of replacing, or the epsilon that one token may cost.
+
+    >>> Setting(strategy="word", p=0.9).chosen
+    <Strategy.WORD: 'word'>
+    >>> Setting(strategy="entity", p=0.9, epsilon=3)
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected p or epsilon, got both.
+    """
+
+    strategy: str = "entity"
+    p: float | None = None
+    epsilon: float | None = None
+
+    def __post_init__(self) -> None:
+        _validate.one_of("strategy", self.strategy, [str(each) for each in Strategy])
+        if self.p is not None:
+            _validate.probability("p", self.p)
+        if self.epsilon is not None:
+            _validate.not_negative("epsilon", self.epsilon)
+        if self.p is not None and self.epsilon is not None:
+            raise InvalidInput("Expected p or epsilon, got both.")
+        by_epsilon = self.chosen in (Strategy.RESPONSE, Strategy.SEMANTIC)
+        if by_epsilon and self.epsilon is None:
+            raise InvalidInput(f"Expected epsilon with the strategy {self.strategy}, got none.")
+        fixed = self.chosen in (Strategy.CONSISTENT, Strategy.SHIFT)
+        if fixed and (self.epsilon is not None or self.p not in (None, 1.0)):
+            raise InvalidInput(
+                f"Expected neither p nor epsilon with the strategy {self.strategy}: it always "
+                "replaces, and no epsilon can be chosen."
+            )
+
+    @property
+    def chosen(self) -> Strategy:
+        return Strategy(self.strategy)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"strategy": str(self.strategy), "p": self.p, "epsilon": self.epsilon}
+
+
+def parse_setting(text: str) -> tuple[str, Setting]:
+    """Read the setting of one type.
+
+    >>> parse_setting("PER=entity:epsilon=3")
+    ('PER', Setting(strategy='entity', p=None, epsilon=3.0))
+    """
+    kind, equals, rest = text.partition("=")
+    strategy, _, parameter = rest.partition(":")
+    name, _, value = parameter.partition("=")
+    try:
+        if not (kind and equals) or (parameter and name not in ("p", "epsilon")):
+            raise ValueError
+        chosen = {name: float(value)} if parameter else {}
+    except ValueError:
+        raise InvalidInput(
+            f"Expected a type and its strategy such as PER=entity:epsilon=3, got {text!r}."
+        ) from None
+    return kind, Setting(strategy=strategy, p=chosen.get("p"), epsilon=chosen.get("epsilon"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Materials:
+    """What mechanisms are made of: lists of surrogates, word vectors, the vault."""
+
+    surrogates: Mapping[str, Surrogates] = field(default_factory=dict)
+    vectors: WordVectors | None = None
+    vault: Vault | None = None
+    keep_case: bool = True
+
+    def surrogates_of(self, kind: str) -> Surrogates | None:
+        """The user's list of a type, or the public one."""
+        return self.surrogates.get(kind) or public_surrogates(kind)
+
+
+def mechanism_for(kind: str, setting: Setting, materials: Materials) -> Mechanism:
+    """The mechanism of a type.
+
+    >>> mechanism_for("LOC", Setting(strategy="typed"), Materials()).to_json()
+    {'mechanism': 'placeholder', 'text': '[LOC]', 'p': 1.0}
+    >>> mechanism_for("PHONE", Setting(strategy="word", p=0.5), Materials()).cost().epsilon is None
+    True
+    """
+    strategy = setting.chosen
+    if strategy.is_placeholder:
+        return Placeholder(text=_placeholder(kind, strategy), p=_chance(setting))
+    typed = _placeholder(kind, Strategy.TYPED)
+    listed = materials.surrogates_of(kind)
+    if strategy is Strategy.SHIFT:
+        if kind != "DATE":
+            raise InvalidInput(f"Expected the strategy shift for DATE alone, got it for {kind}.")
+        return DateShift(vault=_vault(materials, strategy), placeholder=typed)
+    if listed is None:
+        return SameForm(placeholder=typed) if kind in _NUMBERS else Placeholder(text=typed)
+    case = materials.keep_case
+    match strategy:
+        case Strategy.CONSISTENT:
+            vault = _vault(materials, strategy)
+            return Consistent(vault=vault, surrogates=listed, keep_case=case)
+        case Strategy.RESPONSE:
+            ranked = listed if kind in materials.surrogates else by_rank(listed)
+            return TruncatedResponse.for_epsilon(setting.epsilon or 0.0, ranked, keep_case=case)
+        case Strategy.SEMANTIC:
+            if materials.vectors is None:
+                raise InvalidInput("Expected word vectors with the strategy semantic, got none.")
+            if located(listed, materials.vectors) >= 2:
+                return SemanticExponential.for_epsilon(
+                    setting.epsilon or 0.0, listed, materials.vectors, keep_case=case
+                )
+    # Values without vectors (e-mail addresses) have no neighbours; any other one will do.
+    whole = strategy is not Strategy.WORD
+    chosen = listed if whole else listed.words()
+    if setting.epsilon is not None:
+        return Kernel.for_epsilon(setting.epsilon, chosen, whole=whole, keep_case=case)
+    return Kernel(surrogates=chosen, p=_chance(setting), whole=whole, keep_case=case)
+
+
+def _chance(setting: Setting) -> float:
+    # With a placeholder any finite epsilon needs p = 1.
+    return 1.0 if setting.p is None else setting.p
+
+
+def _placeholder(kind: str, strategy: Strategy) -> str:
+    match strategy:
+        case Strategy.REDACT:
+            return REDACTED
+        case Strategy.NAMED:
+            return exemplar(kind)
+        case _:
+            return f"[{kind}]"
+
+
+def _vault(materials: Materials, strategy: Strategy) -> Vault:
+    if materials.vault is None:
+        raise InvalidInput(f"Expected a vault (a secret key) with the strategy {strategy}.")
+    return materials.vault

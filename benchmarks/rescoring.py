@@ -1,0 +1,144 @@
+"""Scoring N-best lists with the paper's Transformer: a prefix tree in one pass against one by one.
+
+    python benchmarks/rescoring.py
+
+Real lists: SNIPS-tts (up to 20 hypotheses, ../shared/data) and, where flite and pocketsphinx are
+installed, 100-best lists recognised on the spot. Interleaved runs, one thread, process time. The
+weights are random: speed does not depend on them, and equality of scores is the harder for it.
+"""
+
+import json
+import platform
+import shutil
+import subprocess
+import tempfile
+import time
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from sottovoce.personalize.formats import read_nbest
+from sottovoce.personalize.formats.pocketsphinx import from_decoder
+from sottovoce.personalize.nbest import NBest
+from sottovoce.personalize.neural.model import TransformerLM
+from sottovoce.personalize.neural.trie import PrefixTree, score_one_by_one, score_tree
+from sottovoce.personalize.vocabulary import UNKNOWN, Vocabulary
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+RESULTS = Path(__file__).parent / "results" / "rescoring.json"
+VOCABULARY = 20_000
+LISTS = 20
+REPEATS = 3
+TARGET = 3.0
+SENTENCES = [
+    "please find a flight from newark to orlando", "show me the cheapest round trip to boston",
+    "play the newest song by the band on my list", "book a table for four near the old bridge",
+]  # fmt: skip
+
+
+def spoken(size: int = 100) -> list[NBest]:
+    """Sentences said by flite and heard by pocketsphinx."""
+    from pocketsphinx import Decoder  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+    decoder = Decoder(samprate=16000, loglevel="FATAL")
+    lists = []
+    with tempfile.TemporaryDirectory() as folder:
+        for place, (sentence, voice) in enumerate(zip(SENTENCES, ["rms", "awb"] * 2, strict=True)):
+            path = Path(folder, "said.wav")
+            subprocess.run(["flite", "-voice", voice, "-t", sentence, "-o", path], check=True)
+            with wave.open(str(path)) as sound:
+                samples = sound.readframes(sound.getnframes())
+            decoder.start_utt()
+            decoder.process_raw(samples, full_utt=True)
+            decoder.end_utt()
+            lists.append(from_decoder(f"spoken-{place}", decoder, size))
+    return lists
+
+
+def sources() -> dict[str, list[NBest]]:
+    found = {}
+    if SHARED.is_dir():
+        snips = list(read_nbest(SHARED / "nbest/snips-tts/test.jsonl"))
+        snips.sort(key=lambda each: -len(each.hypotheses))
+        # As many 20-best lists as there are, and the usual 10-best ones.
+        found["SNIPS-tts, 20-best"] = [e for e in snips if len(e.hypotheses) == 20]
+        found["SNIPS-tts, 10-best"] = [e for e in snips if len(e.hypotheses) == 10][:LISTS]
+    if shutil.which("flite"):
+        found["flite + pocketsphinx, 100-best"] = spoken()
+    return found
+
+
+def model_for(lists: list[NBest]) -> TransformerLM:
+    words = sorted({w for each in lists for h in each.hypotheses for w in h.words} - {UNKNOWN})
+    filler = [f"#{i}" for i in range(VOCABULARY - 1 - len(words))]
+    torch.manual_seed(0)
+    return TransformerLM(
+        Vocabulary((*words, *filler, UNKNOWN), np.full(VOCABULARY, 1 / VOCABULARY))
+    )
+
+
+def race(lists: list[NBest]) -> dict[str, Any]:
+    model = model_for(lists)
+    factors = np.random.default_rng(0).normal(size=VOCABULARY)
+    seconds: dict[str, list[float]] = {"tree": [], "one by one": [], "tree, adapted": []}
+    worst = 0.0
+    for _ in range(REPEATS):
+        spent = dict.fromkeys(seconds, 0.0)
+        for each in lists:
+            sentences = [h.words for h in each.hypotheses]
+            start = time.process_time()
+            together = score_tree(model, sentences)
+            spent["tree"] += time.process_time() - start
+            start = time.process_time()
+            alone = score_one_by_one(model, sentences)
+            spent["one by one"] += time.process_time() - start
+            start = time.process_time()
+            score_tree(model, sentences, factors)
+            spent["tree, adapted"] += time.process_time() - start
+            worst = max(worst, float(np.abs(np.subtract(together, alone)).max()))
+        for name, value in spent.items():
+            seconds[name].append(value)
+    median = {name: float(np.median(values)) for name, values in seconds.items()}
+    nodes = [
+        len(PrefixTree.of([model.encode(h.words) for h in e.hypotheses], model.boundary).words)
+        for e in lists
+    ]
+    return {
+        "lists": len(lists),
+        "hypotheses": sum(len(each.hypotheses) for each in lists),
+        "words": sum(len(h.words) + 1 for each in lists for h in each.hypotheses),
+        "nodes": sum(nodes),
+        "milliseconds_a_list": {n: round(1000 * s / len(lists), 2) for n, s in median.items()},
+        "speed_up": round(median["one by one"] / median["tree"], 2),
+        "speed_up_adapted": round(median["one by one"] / median["tree, adapted"], 2),
+        "largest_difference": worst,
+    }
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    results = {name: race(lists) for name, lists in sources().items()}
+    table = Table(title="Prefix tree in one pass against one by one")
+    for heading in ("lists", "hypotheses", "words / nodes", "ms a list", "speed-up", "difference"):
+        table.add_column(heading)
+    for name, found in results.items():
+        table.add_row(
+            name,
+            str(found["hypotheses"]),
+            f"{found['words']} / {found['nodes']}",
+            str(found["milliseconds_a_list"]["tree"]),
+            f"{found['speed_up']}x (target {TARGET}x)",
+            f"{found['largest_difference']:.1e}",
+        )
+    Console().print(table)
+    report = {"machine": platform.machine(), "torch": torch.__version__, "results": results}
+    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""`sottovoce federate`: federated word marginals with noise, simulated on one machine."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sottovoce import __version__
+from sottovoce.cli.console import json_option, print_json, progress
+from sottovoce.cli.statements import print_statement
+from sottovoce.corpora.atomic import text_output
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.cache import Caps
+from sottovoce.personalize.counting import Counting
+from sottovoce.personalize.federation import clients_of, ledger_for, server_for
+from sottovoce.personalize.formats import FORMATS, read_nbest, write_nbest
+from sottovoce.personalize.marginals import Marginals
+from sottovoce.personalize.nbest import NBest, by_client
+from sottovoce.personalize.plan import ReleasePlan
+from sottovoce.personalize.rounds import run_rounds
+from sottovoce.personalize.server import DENOISERS
+from sottovoce.personalize.vocabulary import Vector, Vocabulary
+from sottovoce.privacy.facts import Noise
+from sottovoce.privacy.guarantee import SEEDED_STAMP, Statement, Unit
+from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.noise import NoiseSource
+from sottovoce.privacy.recipes.federate import Cap, Kernel, Release
+from sottovoce.privacy.sampling import SamplingKey
+
+_DISCRETE = (Noise.DISCRETE_LAPLACE, Noise.DISCRETE_GAUSSIAN)
+_DEFAULTS = ReleasePlan()
+
+Federation = tuple[Ledger, Vector, list[dict[str, Any]]]
+
+
+def _choice(*options: str) -> click.Choice[str]:
+    return click.Choice([str(option) for option in options])
+
+
+@click.command()
+@click.argument("nbest")
+@click.option("-o", "--output", "folder", required=True, help="Folder for marginals and run.json.")
+@click.option(
+    "--vocabulary", required=True, help="Public words: a vocabulary.json, or an lm folder."
+)
+@click.option("--from", "source_format", type=click.Choice(FORMATS), default="jsonl",
+              show_default=True, help="Format of the lists.")  # fmt: skip
+@click.option("--rounds", type=int, default=10, show_default=True, help="Rounds of federation.")
+@click.option("--noise", type=_choice(*Noise, "none"), default="discrete-laplace",
+              show_default=True, help="The noise on the counts.")  # fmt: skip
+@click.option("--epsilon", type=float, help="Calibrate the noise for this guarantee.")
+@click.option("--scale", type=float, help="Or: the noise itself, in counts.")
+@click.option("--delta", type=float, default=0.0, show_default=True, help="Of the guarantee.")
+@click.option("--unit", type=_choice(Unit.UTTERANCE, Unit.USER), default="utterance",
+              show_default=True, help="Whose presence is protected.")  # fmt: skip
+@click.option("--mass-cap", type=float, help="Most words of a user, with --unit user.")
+@click.option("--word-cap", type=float, help="Most of one word of a user.")
+@click.option("--cap", type=_choice(*Cap), default="lifetime", show_default=True,
+              help="Caps once for good, or anew in every round.")  # fmt: skip
+@click.option("--release", type=_choice(*Release), default="increments", show_default=True,
+              help="What is new, or everything so far as in the paper.")  # fmt: skip
+@click.option("--sampling-rate", type=float, default=1.0, show_default=True,
+              help="Share of clients in a round; below 1 it amplifies Laplace noise.")  # fmt: skip
+@click.option("--sigma", type=float, default=1.0, show_default=True, help="Width of the kernel.")
+@click.option("--nbest-size", type=int, default=5, show_default=True, help="Hypotheses counted.")
+@click.option("--max-words", type=int, default=20, show_default=True,
+              help="Words counted in a hypothesis.")  # fmt: skip
+@click.option("--kernel", type=_choice(*Kernel), default="normalised", show_default=True,
+              help="Rank weights as they are, or summing to 1.")  # fmt: skip
+@click.option("--repeats", is_flag=True, help="Count a word as often as a hypothesis has it.")
+@click.option("--denoise", type=_choice(*DENOISERS), default="project", show_default=True,
+              help="From noisy counts to a distribution.")  # fmt: skip
+@click.option("--runner", type=_choice("in-process", "flower"), default="in-process",
+              show_default=True, help="Plain, or Flower (needs flwr and ray).")  # fmt: skip
+@click.option("--seed", type=int, help="For tests: repeatable noise and sampling.")
+@json_option
+def federate(
+    nbest: str, folder: str, vocabulary: str, source_format: str, as_json: bool, **options: Any
+) -> None:
+    """Word marginals of all clients in NBEST, released with noise, and what that costs.
+
+    \b
+    Example: sottovoce federate heard.jsonl --vocabulary lm/ --epsilon 1 -o marginals/
+    """
+    started = time.monotonic()
+    words = _vocabulary(vocabulary)
+    plan = _plan(options)
+    noiseless = options["noise"] == "none"
+    seed = options["seed"]
+    lists = list(read_nbest(nbest, source_format))
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    federation = _in_flower if options["runner"] == "flower" else _in_process
+    ledger, q_bar, rounds = federation(lists, words, plan, Path(folder), options)
+    guarantee = ledger.guarantee(options["delta"])
+    claimed = plan.claim(options["delta"]) if not noiseless else None
+    run = {
+        "verb": "federate",
+        "versions": {"sottovoce": __version__},
+        "configuration": {"scale": plan.scale, "counting": plan.counting.to_json(), **options},
+        "seed": SEEDED_STAMP if seed is not None else "keyed by the operating system",
+        "ledger": ledger.to_json(),
+        "guarantee": guarantee.to_json(),
+        "claimed": claimed.to_json() if claimed else None,
+        "metrics": {
+            "clients": (clients := len(by_client(lists))),
+            "utterances": len(lists),
+            "rounds": rounds,
+        },
+        "timings": {"seconds": round(time.monotonic() - started, 2)},
+    }
+    about = {"guarantee": run["guarantee"], "claimed": run["claimed"]}
+    Marginals(words.words, q_bar, about).save(Path(folder, "marginals.json"))
+    with text_output(Path(folder, "run.json")) as stream:
+        json.dump(run, stream, indent=2)
+    if as_json:
+        print_json(run)
+    elif claimed is not None:
+        print_statement(Statement(claimed=claimed, guarantee=guarantee))
+        click.echo(f"Marginals of {clients} clients are in {folder}.")
+    else:
+        click.echo(f"{guarantee}\nMarginals of {clients} clients are in {folder}.")
+
+
+def _in_process(
+    lists: list[NBest], words: Vocabulary, plan: ReleasePlan, _: Path, options: dict[str, Any]
+) -> Federation:
+    ledger, seed = ledger_for(plan), options["seed"]
+    key = SamplingKey() if seed is None else SamplingKey.from_seed(seed)
+    server = server_for(
+        words,
+        None if options["noise"] == "none" else plan,
+        ledger=ledger,
+        source=NoiseSource() if seed is None else NoiseSource.seeded(seed),
+        denoise=options["denoise"],
+    )
+    clients = clients_of(lists, words, plan, rounds=options["rounds"], key=key)
+    told = []
+    with progress("Federating", unit="rounds", total=options["rounds"]) as tell:
+        for report in run_rounds(
+            clients,
+            server,
+            rounds=options["rounds"],
+            sampling_rate=options["sampling_rate"],
+            key=key,
+        ):
+            told.append(report.to_json())
+            tell(report.number)
+    return ledger, server.q_bar, told
+
+
+def _in_flower(
+    lists: list[NBest], words: Vocabulary, plan: ReleasePlan, folder: Path, options: dict[str, Any]
+) -> Federation:
+    """Flower's simulation works on files; they stay in the folder beside the results."""
+    from sottovoce.personalize.flower import running
+    from sottovoce.personalize.flower.settings import FederationSettings
+
+    words.save(folder / "vocabulary.json")
+    write_nbest(folder / "nbest.jsonl", lists)
+    clients = len(by_client(lists))
+    settings = FederationSettings(
+        vocabulary=str((folder / "vocabulary.json").resolve()),
+        nbest=str((folder / "nbest.jsonl").resolve()),
+        output=str(folder.resolve()),
+        plan=plan.to_json(),
+        noiseless=options["noise"] == "none",
+        rounds=options["rounds"],
+        sampling_rate=options["sampling_rate"],
+        nodes=clients,
+        denoise=options["denoise"],
+        round_key=SamplingKey().secret.hex(),
+        seed=options["seed"],
+    )
+    running.simulate(settings, clients=clients)
+    run = json.loads((folder / "run.json").read_bytes())
+    q_bar = Marginals.load(folder / "marginals.json").q_bar
+    return Ledger.from_json(run["ledger"]), q_bar, run["metrics"]["rounds"]
+
+
+def _plan(options: dict[str, Any]) -> ReleasePlan:
+    noise = Noise.LAPLACE if options["noise"] == "none" else Noise(options["noise"])
+    if options["noise"] == "none":
+        if options["epsilon"] is not None or options["scale"] is not None:
+            raise InvalidInput("Expected no --epsilon or --scale without noise.")
+    elif (options["epsilon"] is None) == (options["scale"] is None):
+        raise InvalidInput("Expected either --epsilon or --scale, and not both.")
+    sampled = options["sampling_rate"] < 1 and noise in (Noise.LAPLACE, Noise.DISCRETE_LAPLACE)
+    increments = Release(options["release"]) is Release.INCREMENTS
+    plan = ReleasePlan(
+        counting=Counting(
+            sigma=options["sigma"],
+            nbest=options["nbest_size"],
+            kernel=Kernel(options["kernel"]),
+            max_words=options["max_words"],
+            distinct=not options["repeats"],
+            integer=noise in _DISCRETE,
+        ),
+        noise=noise,
+        scale=options["scale"] if options["scale"] is not None else _DEFAULTS.scale,
+        unit=Unit(options["unit"]),
+        caps=Caps(options["mass_cap"], options["word_cap"], Cap(options["cap"])),
+        release=Release(options["release"]),
+        sampling_rate=options["sampling_rate"] if sampled and increments else None,
+    )
+    if options["epsilon"] is None:
+        return plan
+    return plan.calibrated(
+        epsilon=options["epsilon"], rounds=options["rounds"], delta=options["delta"]
+    )
+
+
+def _vocabulary(path: str) -> Vocabulary:
+    inner = Path(path, "vocabulary.json")
+    return Vocabulary.load(inner if Path(path).is_dir() else path)

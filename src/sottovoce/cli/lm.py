@@ -1,0 +1,137 @@
+"""`sottovoce lm`: background language models from public text."""
+
+import time
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sottovoce.cli.console import json_option, print_json, progress
+from sottovoce.corpora.lines import LINE_LIMIT, open_bytes, text_lines
+from sottovoce.corpora.problems import Problems
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.language_model import load_lm, save_ngram, save_transformer
+from sottovoce.personalize.ngram.training import perplexity, train_ngram
+from sottovoce.personalize.normal import normal_text
+from sottovoce.personalize.vocabulary import Vocabulary
+
+_CALLED = {"ngram": "an n-gram model", "transformer": "a Transformer"}
+
+
+@click.group()
+def lm() -> None:
+    """Background language models from public text."""
+
+
+@lm.command()
+@click.argument("texts", nargs=-1, required=True, metavar="TEXT...")
+@click.option("-o", "--output", "folder", required=True, help="Folder for the model.")
+@click.option(
+    "--kind",
+    type=click.Choice(["ngram", "transformer"]),
+    default="ngram",
+    show_default=True,
+    help="Kneser-Ney n-gram, or the paper's Transformer (needs torch).",
+)
+@click.option("--order", type=int, default=4, show_default=True, help="Words of an n-gram.")
+@click.option("--size", type=int, default=20_000, show_default=True, help="Words to keep.")
+@click.option("--listed", help="File with further public words, one a line.")
+@click.option("--valid", help="Text to measure perplexity on [default: every 50th line].")
+@click.option("--epochs", type=int, default=3, show_default=True, help="Of the Transformer.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the Transformer.")
+@click.option("--as-is", is_flag=True, help="Keep capitals and punctuation.")
+@json_option
+def train(
+    texts: tuple[str, ...], folder: str, kind: str, as_json: bool, as_is: bool, **options: Any
+) -> None:
+    """Train on public text, one utterance a line; a Transformer resumes where it stopped.
+
+    \b
+    Example: sottovoce lm train public.txt.gz --kind ngram --order 4 -o lm/
+    """
+    started = time.monotonic()
+    lines = list(chain.from_iterable(_lines(path, as_is) for path in texts))
+    if options["valid"]:
+        train_part, valid = lines, _lines(options["valid"], as_is)
+    else:
+        valid = lines[::50]
+        train_part = [line for place, line in enumerate(lines) if place % 50]
+    if not train_part:
+        raise InvalidInput(f"Expected public text in {', '.join(texts)}, found hardly any.")
+    listed = _lines(options["listed"], as_is) if options["listed"] else []
+    vocabulary = Vocabulary.from_text(train_part, options["size"], listed)
+    metrics: dict[str, Any] = {"lines": len(train_part), "words": len(vocabulary)}
+    if kind == "ngram":
+        model = train_ngram(train_part, vocabulary, options["order"])
+        save_ngram(folder, model)
+        metrics["valid_perplexity"] = round(perplexity(model, valid), 3)
+    else:
+        metrics |= _train_transformer(folder, vocabulary, train_part, valid, options)
+    metrics["seconds"] = round(time.monotonic() - started, 1)
+    if as_json:
+        print_json({"folder": folder, "kind": kind, **metrics})
+    else:
+        click.echo(
+            f"Trained {_CALLED[kind]} of {metrics['words']:,} words on {metrics['lines']:,} lines; "
+            f"perplexity {metrics['valid_perplexity']:g}; saved in {folder}."
+        )
+
+
+@lm.command()
+@click.argument("model")
+@click.argument("text")
+@click.option("--as-is", is_flag=True, help="Keep capitals and punctuation.")
+@json_option
+def score(model: str, text: str, as_is: bool, as_json: bool) -> None:
+    """Log probability of every line of TEXT under the model in MODEL.
+
+    \b
+    Example: sottovoce lm score lm/ sentences.txt
+    """
+    loaded = load_lm(model)
+    lines = _lines(text, as_is)
+    scores = loaded.score([line.split() for line in lines])
+    if as_json:
+        print_json([{"text": t, "log_probability": s} for t, s in zip(lines, scores, strict=True)])
+    else:
+        for line, value in zip(lines, scores, strict=True):
+            click.echo(f"{value:.4f}\t{line}")
+
+
+def _train_transformer(
+    folder: str, vocabulary: Vocabulary, lines: list[str], valid: list[str], options: dict[str, Any]
+) -> dict[str, Any]:
+    import torch
+
+    from sottovoce.personalize.neural.model import TransformerLM
+    from sottovoce.personalize.neural.training import TrainingOptions, train_transformer
+
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(options["seed"])
+    model = TransformerLM(vocabulary)
+    epochs = []
+    words = sum(len(line.split()) + 1 for line in lines)
+    with progress("Training", unit="words of this epoch", total=words) as tell:
+        for report in train_transformer(
+            model,
+            lines,
+            valid,
+            TrainingOptions(epochs=options["epochs"], seed=options["seed"]),
+            checkpoint=Path(folder, "checkpoint.pt"),
+            on_words=tell,
+        ):
+            epochs.append(round(report.valid_perplexity, 3))
+            click.echo(f"Epoch {report.epoch}: perplexity {epochs[-1]:g}.", err=True)
+    save_transformer(folder, model)
+    from sottovoce.personalize.neural.training import perplexity as measured
+
+    final = epochs[-1] if epochs else round(measured(model, valid), 3)
+    return {"epochs": epochs, "valid_perplexity": final}
+
+
+def _lines(path: str, as_is: bool) -> list[str]:
+    with open_bytes(path) as stream:
+        found = text_lines(stream, Problems(path, strict=True), LINE_LIMIT)
+        lines = [line if as_is else normal_text(line) for _, line in found]
+    return [line for line in lines if line]

@@ -1,0 +1,118 @@
+"""`sottovoce rescore`: N-best lists rescored by a language model adapted to each client."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sottovoce.cli.console import json_option, print_json
+from sottovoce.corpora.atomic import text_output
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.adaptation import Adaptation
+from sottovoce.personalize.counting import Counting
+from sottovoce.personalize.formats import FORMATS, read_nbest
+from sottovoce.personalize.language_model import load_lm
+from sottovoce.personalize.marginals import Marginals
+from sottovoce.personalize.nbest import NBest
+from sottovoce.personalize.rescoring import POWERS, Tuned, rescore, split_clients, tune_weights
+from sottovoce.personalize.stream import Personalisation
+
+
+@click.command(name="rescore")
+@click.argument("nbest")
+@click.option("--lm", "model", required=True, help="Folder of `lm train`, or an ARPA file.")
+@click.option("--marginals", help="marginals.json of `federate`, for the global term.")
+@click.option("--from", "source_format", type=click.Choice(FORMATS), default="jsonl",
+              show_default=True, help="Format of the lists.")  # fmt: skip
+@click.option("--alpha", type=float, help="Weight of everybody [default: 0.5 with --marginals].")
+@click.option("--beta", type=float, help="Weight of oneself [default: 0.45, alone 0.9].")
+@click.option("--clip", type=float, help="Largest absolute log factor of a word.")
+@click.option("--sigma", type=float, default=1.0, show_default=True, help="Width of the kernel.")
+@click.option("--shortcut", is_flag=True, help="Leave normalisation out, as the paper does.")
+@click.option("--dev-share", type=float, default=0.3, show_default=True,
+              help="Share of clients to tune weights on; they are not evaluated.")  # fmt: skip
+@click.option("--weights", help="Use these tuned weights, and evaluate on every client.")
+@click.option("--save-weights", help="Where to keep the tuned weights.")
+@click.option("-o", "--output", help="Where to write the chosen texts, as JSONL.")
+@json_option
+def rescore_verb(nbest: str, model: str, source_format: str, as_json: bool, **options: Any) -> None:
+    """Choose again among the hypotheses in NBEST; print word error rates before and after.
+
+    \b
+    Example: sottovoce rescore heard.jsonl --lm lm/ --marginals marginals/marginals.json
+    """
+    started = time.monotonic()
+    loaded = load_lm(model)
+    lists = [_with_client(each) for each in read_nbest(nbest, source_format)]
+    everybody = None
+    if options["marginals"]:
+        everybody = Marginals.load(options["marginals"]).over(loaded.vocabulary)
+    settings = _settings(options, shared=everybody is not None)
+    if options["weights"]:
+        tuned, evaluated = _read_weights(options["weights"]), lists
+    else:
+        dev, evaluated = split_clients(lists, options["dev_share"])
+        tuned = tune_weights(dev, loaded, settings, everybody, powers=POWERS)
+    outcome = rescore(evaluated, loaded, settings, tuned, everybody)
+    if options["save_weights"]:
+        with text_output(options["save_weights"]) as stream:
+            json.dump(tuned.to_json(), stream, indent=2)
+    if options["output"]:
+        with text_output(options["output"]) as stream:
+            for name, text in outcome.texts.items():
+                stream.write(json.dumps({"id": name, "text": text}, ensure_ascii=False) + "\n")
+    seconds = round(time.monotonic() - started, 2)
+    result = {**outcome.to_json(), "tuned": tuned.to_json(), "seconds": seconds}
+    if as_json:
+        print_json(result)
+    else:
+        _print(result)
+
+
+def _with_client(each: NBest) -> NBest:
+    # Without a client every utterance is its own: there is nothing personal to learn.
+    return each if each.client is not None else NBest(
+        each.id, each.hypotheses, each.reference, each.id, each.order
+    )  # fmt: skip
+
+
+def _settings(options: dict[str, Any], *, shared: bool) -> Personalisation:
+    alpha, beta = options["alpha"], options["beta"]
+    adaptation = Adaptation(
+        alpha=(0.5 if shared else 0.0) if alpha is None else alpha,
+        beta=(0.45 if shared else 0.9) if beta is None else beta,
+        clip=options["clip"],
+        normalise=not options["shortcut"],
+    )
+    return Personalisation(adaptation=adaptation, counting=Counting(sigma=options["sigma"]))
+
+
+def _read_weights(path: str) -> Tuned:
+    try:
+        return Tuned.from_json(json.loads(Path(path).read_bytes()))
+    except json.JSONDecodeError as problem:
+        raise InvalidInput(f"Expected tuned weights in {path}: {problem}.") from problem
+
+
+def _print(result: dict[str, Any]) -> None:
+    click.echo(
+        f"{result['utterances']:,} utterances of {result['clients']:,} clients, "
+        f"{result['words']:,} words; word error rate with 95 % interval over clients:"
+    )
+    for name in ("first_pass", "background", "adapted", "oracle"):
+        low, high = result[name]["interval"]
+        label = name.replace("_", " ")
+        click.echo(f"  {label:<12}{result[name]['wer']:8.2f} %   [{low:.2f}, {high:.2f}]")
+    change = result["change_from_background"]
+    low, high = change["interval"]
+    click.echo(
+        f"Adapted against background: {change['relative']:+.1f} % [{low:+.1f}, {high:+.1f}]."
+    )
+    for name, label in (("raised_words", "Raised words"), ("other_words", "Other words")):
+        part = result[name]
+        click.echo(
+            f"{label}: {part['background_errors']} errors before, {part['adapted_errors']} after, "
+            f"in {part['words']:,}."
+        )

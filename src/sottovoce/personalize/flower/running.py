@@ -1,0 +1,64 @@
+"""Running the app: in simulation on one machine, or as a folder for `flwr run`.
+
+Neither needs a network beyond the machine itself. Telemetry of Flower and of Ray is switched off.
+"""
+
+import os
+from pathlib import Path
+
+from sottovoce import _validate
+from sottovoce.corpora.atomic import text_output
+from sottovoce.personalize.flower.settings import FederationSettings
+
+QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+
+_PROJECT = """\
+[project]
+name = "sottovoce-federation"
+version = "1.0.0"
+description = "Federated word marginals"
+license = "Apache-2.0"
+dependencies = []
+
+[tool.flwr.app]
+publisher = "sottovoce"
+
+[tool.flwr.app.components]
+serverapp = "sottovoce.personalize.flower.server_app:app"
+clientapp = "sottovoce.personalize.flower.client_app:app"
+
+[tool.flwr.app.config]
+settings = "{settings}"
+"""
+
+
+def simulate(settings: FederationSettings, *, clients: int, cores_a_client: float = 1.0) -> None:
+    """Run all rounds with so many simulated nodes; results are in the output folder."""
+    _validate.at_least_one("clients", clients)
+    os.environ.update(QUIET)
+    from flwr.simulation import run_simulation
+
+    from sottovoce.personalize.flower.client_app import client_app
+    from sottovoce.personalize.flower.server_app import server_app
+
+    run_simulation(
+        server_app=server_app(settings),
+        client_app=client_app(),
+        num_supernodes=clients,
+        backend_config={
+            "client_resources": {"num_cpus": cores_a_client, "num_gpus": 0.0},
+            "init_args": {"include_dashboard": False, "log_to_driver": False},
+        },
+    )
+
+
+def write_app(folder: Path | str, settings: FederationSettings) -> Path:
+    """A folder that `flwr run FOLDER` understands, with its settings beside it."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = (folder / "settings.json").resolve()
+    with text_output(path) as stream:
+        stream.write(settings.to_text())
+    with text_output(folder / "pyproject.toml") as stream:
+        stream.write(_PROJECT.format(settings=path))
+    return folder

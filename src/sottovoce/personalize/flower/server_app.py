@@ -1,0 +1,153 @@
+"""The server: calls for counts, refuses what is wrong, adds noise, publishes q_bar.
+
+Who is sampled is decided here, by a key that stays here. A node that fails, does not answer in
+time or sends garbage is counted, and nothing of it enters the sum.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sottovoce.corpora.atomic import text_output
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.federation import ledger_for, server_for
+from sottovoce.personalize.flower.settings import FederationSettings
+from sottovoce.personalize.marginals import Marginals
+from sottovoce.personalize.rounds import RoundReport
+from sottovoce.personalize.server import Refused, Server
+from sottovoce.personalize.vocabulary import Vector, Vocabulary
+from sottovoce.privacy.guarantee import SEEDED_STAMP
+from sottovoce.privacy.noise import NoiseSource
+from sottovoce.privacy.sampling import Membership, SamplingKey
+
+if TYPE_CHECKING:
+    from flwr.app import Context, Message
+    from flwr.serverapp import Grid, ServerApp
+
+__all__ = ["app", "federate", "server_app"]  # noqa: F822 - `app` is made by __getattr__
+
+_POLL = 0.1
+
+
+def server_app(settings: FederationSettings | None = None) -> "ServerApp":
+    """The app; without settings it reads the file that the run's configuration names."""
+    from flwr.serverapp import ServerApp
+
+    made = ServerApp()
+
+    @made.main()
+    def main(grid: "Grid", context: "Context") -> None:
+        known = settings
+        if known is None:
+            known = FederationSettings.load(str(context.run_config["settings"]))
+        federate(grid, known)
+
+    return made
+
+
+def __getattr__(name: str) -> object:
+    if name == "app":
+        return server_app()
+    raise AttributeError(name)
+
+
+def federate(grid: "Grid", settings: FederationSettings) -> list[RoundReport]:
+    """All rounds; afterwards `marginals.json` and `run.json` are in the output folder."""
+    from flwr.app import ConfigRecord, Message, RecordDict
+
+    vocabulary = Vocabulary.load(settings.vocabulary)
+    plan = settings.release_plan()
+    ledger = ledger_for(plan)
+    seeded = settings.seed is not None
+    source = NoiseSource.seeded(settings.seed) if settings.seed is not None else NoiseSource()
+    key = SamplingKey.from_seed(settings.seed) if settings.seed is not None else SamplingKey()
+    if seeded and settings.sampling_rate < 1:
+        ledger.assume(SEEDED_STAMP)
+    if plan.sampling_rate not in (None, settings.sampling_rate):
+        raise InvalidInput(
+            f"Expected the plan's sampling rate of {plan.sampling_rate}, got "
+            f"{settings.sampling_rate:g}."
+        )
+    server = server_for(
+        vocabulary,
+        None if settings.noiseless else plan,
+        ledger=ledger,
+        source=source,
+        denoise=settings.denoise,
+    )
+    nodes = _wait_for(grid, settings)
+    members = Membership((str(node) for node in nodes), key)
+    reports = []
+    for number in range(1, settings.rounds + 1):
+        sampled = [nodes[place] for place in members.poisson(number, settings.sampling_rate)]
+        order = ConfigRecord({"round": number, "settings": settings.to_text()})
+        # A list: Flower's deployment cannot iterate over a generator twice.
+        calls = [
+            Message(RecordDict({"order": order}), dst_node_id=node, message_type="train")
+            for node in sampled
+        ]
+        replies = grid.send_and_receive(calls, timeout=settings.timeout) if calls else []
+        refused = _take_in(server, replies, len(sampled))
+        q_bar = server.finish_round()
+        accepted = len(sampled) - sum(refused.values())
+        reports.append(RoundReport(number, len(sampled), accepted, refused, q_bar))
+    _publish(settings, server, reports)
+    return reports
+
+
+def _take_in(server: Server, replies: "Iterable[Message]", expected: int) -> dict[str, int]:
+    refused: Counter[str] = Counter()
+    answered = 0
+    for reply in replies:
+        answered += 1
+        if reply.has_error():
+            refused["failed"] += 1
+            continue
+        try:
+            server.receive(_counts(reply))
+        except Refused as problem:
+            refused[problem.reason] += 1
+    if answered < expected:
+        refused["late"] = expected - answered
+    return dict(refused)
+
+
+def _counts(reply: "Message") -> Vector:
+    from flwr.app import ArrayRecord
+
+    record = reply.content.get("counts")
+    if not isinstance(record, ArrayRecord) or "counts" not in record:
+        raise Refused("wrong-length", "Expected counts in a reply, got something else.")
+    try:
+        counts = record["counts"].numpy()
+    except (ValueError, TypeError, OSError, EOFError) as problem:
+        raise Refused("not-numbers", f"Expected an array of counts: {problem}.") from problem
+    return np.asarray(counts)
+
+
+def _wait_for(grid: "Grid", settings: FederationSettings) -> list[int]:
+    until = time.monotonic() + settings.timeout
+    while len(nodes := sorted(grid.get_node_ids())) < settings.nodes:
+        if time.monotonic() > until:
+            raise InvalidInput(f"Expected {settings.nodes} nodes, got {len(nodes)} in time.")
+        time.sleep(_POLL)
+    return nodes
+
+
+def _publish(settings: FederationSettings, server: Server, reports: list[RoundReport]) -> None:
+    folder = Path(settings.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    assert server.ledger is not None
+    run = {
+        "verb": "federate",
+        "ledger": server.ledger.to_json(),
+        "metrics": {"rounds": [report.to_json() for report in reports]},
+    }
+    Marginals(server.vocabulary.words, server.q_bar).save(folder / "marginals.json")
+    with text_output(folder / "run.json") as stream:
+        json.dump(run, stream, indent=2)

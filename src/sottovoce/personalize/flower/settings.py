@@ -1,0 +1,66 @@
+"""What both sides of the Flower app have to know, as one JSON value.
+
+The server reads it from a file and sends it along with every message, so a device needs nothing
+but its own utterances.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.plan import ReleasePlan
+from sottovoce.privacy.sampling import SamplingKey
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederationSettings:
+    """`nbest` is for simulations, where one file holds the utterances of all clients.
+
+    `round_key` (hexadecimal) decides which round an utterance belongs to; it is no secret. `seed`
+    makes sampling and noise repeatable, for tests.
+    """
+
+    vocabulary: str
+    output: str
+    plan: dict[str, Any] = field(default_factory=lambda: ReleasePlan().to_json())
+    noiseless: bool = False
+    rounds: int = 3
+    sampling_rate: float = 1.0
+    nodes: int = 1
+    timeout: float = 60.0
+    denoise: str = "project"
+    nbest: str = ""
+    round_key: str = "00" * 16
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        _validate.at_least_one("rounds", self.rounds)
+        _validate.at_least_one("nodes", self.nodes)
+        _validate.positive("timeout", self.timeout)
+        _validate.rate("sampling_rate", self.sampling_rate)
+        if len(self.assignment().secret) != 16:
+            raise InvalidInput("Expected a round_key of 16 bytes in hexadecimal.")
+
+    def release_plan(self) -> ReleasePlan:
+        return ReleasePlan.from_json(self.plan)
+
+    def assignment(self) -> SamplingKey:
+        """The key that gives every utterance its round."""
+        return SamplingKey(bytes.fromhex(self.round_key))
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str | bytes) -> Self:
+        try:
+            return cls(**json.loads(text))
+        except (TypeError, json.JSONDecodeError) as problem:
+            raise InvalidInput(f"Expected settings of a federation, but {problem}.") from problem
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        return cls.from_text(Path(path).read_bytes())

@@ -1,0 +1,96 @@
+"""What every background language model can do, and how one is kept in a folder.
+
+A folder holds `lm.json` (which kind, which sizes), `vocabulary.json` and the model itself: an ARPA
+file, or the weights of a Transformer. Nothing in it can run code when it is loaded.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sottovoce.corpora.atomic import output, text_output
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.ngram.arpa import read_arpa, write_arpa
+from sottovoce.personalize.ngram.model import NGramModel
+from sottovoce.personalize.vocabulary import Vector, Vocabulary
+
+if TYPE_CHECKING:
+    from sottovoce.personalize.neural.model import TransformerLM
+
+ABOUT, WORDS, ARPA, WEIGHTS = "lm.json", "vocabulary.json", "model.arpa.gz", "weights.pt"
+
+
+class LanguageModel(Protocol):
+    """Scores sentences, adapted by factors over its vocabulary if there are any."""
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+
+    def score(
+        self,
+        sentences: Sequence[Sequence[str]],
+        log_factors: Vector | None = None,
+        *,
+        normalise: bool = True,
+    ) -> list[float]: ...
+
+
+def save_ngram(folder: Path | str, model: NGramModel) -> None:
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_arpa(folder / ARPA, model)
+    model.vocabulary.save(folder / WORDS)
+    _about(folder, {"kind": "ngram", "order": len(model.orders)})
+
+
+def save_transformer(folder: Path | str, model: "TransformerLM") -> None:
+    import torch
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with output(folder / WEIGHTS) as stream:
+        torch.save(model.state_dict(), stream)
+    model.vocabulary.save(folder / WORDS)
+    _about(folder, {"kind": "transformer", "shape": model.shape.to_json()})
+
+
+def load_lm(path: Path | str) -> LanguageModel:
+    """A language model from its folder, or from an ARPA file."""
+    path = Path(path)
+    if path.is_file():
+        return read_arpa(path)
+    if not (path / ABOUT).is_file():
+        raise InvalidInput(f"Expected an ARPA file or a folder with {ABOUT}, got {path}.")
+    try:
+        about = json.loads((path / ABOUT).read_bytes())
+        kind = about["kind"]
+    except (ValueError, TypeError, KeyError) as problem:
+        raise InvalidInput(f"Expected {path / ABOUT} to name a kind: {problem!r}.") from problem
+    if kind == "ngram":
+        return replace(read_arpa(path / ARPA), background=Vocabulary.load(path / WORDS))
+    if kind == "transformer":
+        return _load_transformer(path, about)
+    raise InvalidInput(f"Expected the kind ngram or transformer in {path}, got {kind!r}.")
+
+
+def _load_transformer(folder: Path, about: dict[str, Any]) -> LanguageModel:
+    import torch
+
+    from sottovoce.personalize.neural.model import TransformerLM, TransformerShape
+
+    try:
+        shape = TransformerShape(**about["shape"])
+        model = TransformerLM(Vocabulary.load(folder / WORDS), shape)
+        model.load_state_dict(torch.load(folder / WEIGHTS, weights_only=True))
+    except (KeyError, TypeError, RuntimeError, EOFError, OSError, UnpicklingError) as problem:
+        raise InvalidInput(f"Expected a Transformer in {folder}: {problem}") from problem
+    model.eval()
+    return model
+
+
+def _about(folder: Path, about: dict[str, Any]) -> None:
+    with text_output(folder / ABOUT) as stream:
+        json.dump(about, stream, indent=2)

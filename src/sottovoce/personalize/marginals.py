@@ -1,0 +1,63 @@
+"""Federated marginals on disk: q_bar over its words, with the ledger that paid for it."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from sottovoce.corpora.atomic import text_output
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.vocabulary import Vector, Vocabulary, distribution
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """What everybody says, as it was released.
+
+    >>> told = Marginals(("call", "mum", "<unk>"), np.array([0.5, 0.3, 0.2]))
+    >>> words = Vocabulary(("mum", "dad", "<unk>"), [0.25, 0.25, 0.5])
+    >>> told.over(words).round(3).tolist()
+    [0.3, 0.25, 0.45]
+    """
+
+    words: tuple[str, ...]
+    q_bar: Vector
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        distribution(self.q_bar, len(self.words))
+
+    def over(self, vocabulary: Vocabulary) -> Vector:
+        """The same distribution over another vocabulary.
+
+        Words that the marginals do not know keep their background probability; what is left over
+        is the share of unknown words.
+        """
+        if vocabulary.words == self.words:
+            return self.q_bar
+        known = dict(zip(self.words, self.q_bar.tolist(), strict=True))
+        unknown = vocabulary.index["<unk>"]
+        values = np.array(
+            [known.get(w, u) for w, u in zip(vocabulary.words, vocabulary.unigram, strict=True)]
+        )
+        values[unknown] = 0.0
+        rest = 1.0 - values.sum()
+        if rest > 0:
+            values[unknown] = rest
+        spread: Vector = values / values.sum()
+        return spread
+
+    def save(self, path: Path | str) -> None:
+        with text_output(path) as stream:
+            data = {"words": self.words, "q_bar": self.q_bar.tolist(), "about": self.about}
+            json.dump(data, stream, ensure_ascii=False)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        try:
+            data = json.loads(Path(path).read_bytes())
+            return cls(tuple(map(str, data["words"])), np.array(data["q_bar"]), data["about"])
+        except (KeyError, TypeError, ValueError) as problem:
+            raise InvalidInput(f"Expected marginals in {path}, but {problem!r}.") from problem

@@ -1,0 +1,115 @@
+"""N-best lists: what a recogniser thought it heard, best first, with its scores kept apart.
+
+The rank of a hypothesis is its place in the list as decoded by the *first* pass. Counting and
+privacy rest on that (see `cache`), so nothing here ever sorts a list again.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from sottovoce.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One reading of an utterance; scores are natural logarithms, higher is better.
+
+    `am` is the acoustic score, `lm` the first pass's language model alone and `score` the total it
+    ranked by. Each may be unknown.
+
+    >>> Hypothesis("  call   mum ", am=-3.5).words
+    ('call', 'mum')
+    >>> Hypothesis("call", am=float("nan"))
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected a finite am of 'call', got nan.
+    """
+
+    text: str
+    am: float | None = None
+    lm: float | None = None
+    score: float | None = None
+
+    def __post_init__(self) -> None:
+        # Scores and words are compared across tools, so white space is settled once, here.
+        object.__setattr__(self, "text", " ".join(self.text.split()))
+        for name in ("am", "lm", "score"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise InvalidInput(f"Expected a finite {name} of {self.text!r}, got {value}.")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(self.text.split())
+
+    @property
+    def first_pass(self) -> float:
+        """The total of the first pass, or what is known of it: 0 where no score is."""
+        if self.score is not None:
+            return self.score
+        return (self.am or 0.0) + (self.lm or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class NBest:
+    """The hypotheses of one utterance, best first; none at all is a recogniser that heard nothing.
+
+    `client` is whose device it was and `order` its place in time on that device.
+
+    >>> heard = NBest("u1", (Hypothesis("call mum"), Hypothesis("call mom")), reference="call mum")
+    >>> heard.best.text, len(heard.hypotheses)
+    ('call mum', 2)
+    """
+
+    id: str
+    hypotheses: tuple[Hypothesis, ...]
+    reference: str | None = None
+    client: str | None = None
+    order: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise InvalidInput("Expected an N-best list with an id, got an empty one.")
+        if self.reference is not None:
+            object.__setattr__(self, "reference", " ".join(self.reference.split()))
+
+    @property
+    def best(self) -> Hypothesis:
+        return self.hypotheses[0] if self.hypotheses else Hypothesis("")
+
+
+def attach(
+    lists: Iterable[NBest],
+    *,
+    references: Mapping[str, str] | None = None,
+    clients: Mapping[str, str] | None = None,
+) -> Iterator[NBest]:
+    """Give lists the references and clients that their format keeps in other files.
+
+    >>> next(attach([NBest("u1", ())], references={"u1": "call mum"}, clients={})).reference
+    'call mum'
+    """
+    for each in lists:
+        yield replace(
+            each,
+            reference=(references or {}).get(each.id, each.reference),
+            client=(clients or {}).get(each.id, each.client),
+        )
+
+
+def by_client(lists: Iterable[NBest]) -> dict[str, list[NBest]]:
+    """The lists of every client in the order of time; one without a client is refused.
+
+    >>> heard = [NBest("b", (), client="ann", order=2), NBest("a", (), client="ann", order=1)]
+    >>> [each.id for each in by_client(heard)["ann"]]
+    ['a', 'b']
+    """
+    clients: dict[str, list[NBest]] = {}
+    for each in lists:
+        if each.client is None:
+            raise InvalidInput(f"Expected a client for every N-best list, {each.id!r} has none.")
+        clients.setdefault(each.client, []).append(each)
+    for mine in clients.values():
+        # Stable: lists without an order stay as they came.
+        mine.sort(key=lambda each: 0.0 if each.order is None else each.order)
+    return clients

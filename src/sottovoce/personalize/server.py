@@ -1,0 +1,153 @@
+"""The server's side: check what arrives, add it up, release it, turn it into q_bar.
+
+A contribution that no honest client could send is refused before it can touch the sum. The checks
+look at one contribution at a time and at public bounds only.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize import simplex
+from sottovoce.personalize.plan import ReleasePlan
+from sottovoce.personalize.release import CountRelease
+from sottovoce.personalize.vocabulary import Vector, Vocabulary
+from sottovoce.privacy.facts import Unprotected
+from sottovoce.privacy.guarantee import Unit
+from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.recipes.federate import Cap, Release
+
+# What one client may plausibly say in a round, in counts, where no cap says it exactly.
+PLAUSIBLE_MASS = 100_000.0
+NO_NOISE = "counts were released without noise"
+
+DENOISERS: dict[str, Callable[[Vector, Vector, float], Vector]] = {
+    "project": lambda counts, _background, _std: simplex.project(counts),
+    "shrink": simplex.shrink,
+    "threshold": simplex.threshold,
+}
+
+
+class Refused(InvalidInput):
+    """A contribution that may not enter the sum; `reason` is one word for counting."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+
+
+class Server:
+    """Sums checked contributions, releases them and keeps q_bar.
+
+    Without a `release` the counts leave as they are, and the ledger says so.
+
+    >>> words = Vocabulary(("call", "mum", "<unk>"), [0.4, 0.4, 0.2])
+    >>> server = Server(words)
+    >>> server.receive(np.array([3.0, 1.0, 0.0]))
+    >>> server.receive(np.array([1.0, float("nan"), 0.0]))
+    Traceback (most recent call last):
+    sottovoce.personalize.server.Refused: Expected finite counts from a client.
+    >>> server.finish_round().tolist()
+    [0.75, 0.25, 0.0]
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        release: CountRelease | None = None,
+        *,
+        ledger: Ledger | None = None,
+        denoise: str = "project",
+        plausible_mass: float = PLAUSIBLE_MASS,
+    ) -> None:
+        _validate.one_of("denoise", denoise, DENOISERS)
+        _validate.positive("plausible_mass", plausible_mass)
+        self.vocabulary, self.release, self.denoise = vocabulary, release, denoise
+        self.ledger = release.ledger if release else ledger
+        self.plausible_mass = plausible_mass
+        if release and release.plan.unit is Unit.UTTERANCE:
+            # A refused client takes all of its utterances with it, so the bound must not depend
+            # on one of them.
+            release.ledger.assume(
+                f"no honest client says more than {plausible_mass:g} words a round"
+            )
+        self.counts: Vector = np.zeros(len(vocabulary))
+        self.rounds = 0
+        self.q_bar: Vector = vocabulary.unigram
+        self._sum: Vector = np.zeros(len(vocabulary))
+
+    @property
+    def plan(self) -> ReleasePlan | None:
+        return self.release.plan if self.release else None
+
+    @property
+    def cumulative(self) -> bool:
+        return self.plan is not None and self.plan.release is Release.CUMULATIVE
+
+    def receive(self, contribution: Vector) -> None:
+        """Add one client's counts (in units) to the sum of this round, or refuse them."""
+        self.check(contribution)
+        self._sum += contribution
+
+    def check(self, contribution: Vector) -> None:
+        """Raise `Refused` for anything that an honest client cannot send."""
+        size = len(self.vocabulary)
+        if not isinstance(contribution, np.ndarray) or contribution.shape != (size,):
+            raise Refused("wrong-length", f"Expected {size} counts from a client.")
+        if not np.issubdtype(contribution.dtype, np.number):
+            raise Refused("not-numbers", f"Expected numbers, got {contribution.dtype}.")
+        if not np.isfinite(contribution).all():
+            raise Refused("not-finite", "Expected finite counts from a client.")
+        if (contribution < 0).any():
+            raise Refused("negative", "Expected counts >= 0 from a client.")
+        plan = self.plan
+        if (
+            plan is not None
+            and plan.counting.integer
+            and (np.rint(contribution) != contribution).any()
+        ):
+            raise Refused("not-whole", "Expected whole numbers of units from a client.")
+        mass, per_word = self._bounds()
+        # Adding up fractions in another order may differ in the last bits.
+        slack = 1 + 1e-9
+        if contribution.sum() > mass * slack or contribution.max(initial=0) > per_word * slack:
+            raise Refused("too-large", "Expected counts within the caps of one client.")
+
+    def finish_round(self) -> Vector:
+        """Release the sum, with noise and a note in the ledger, and return the new q_bar."""
+        total, self._sum = self._sum, np.zeros(len(self.vocabulary))
+        if self.release is None:
+            if self.ledger is not None:
+                self.ledger.spend(Unprotected(unit=self.ledger.unit, reason=NO_NOISE))
+            fresh: Vector = total
+        else:
+            fresh = self.release(total)
+        self.rounds += 1
+        self.counts = fresh if self.cumulative else self.counts + fresh
+        self.q_bar = self._distribution()
+        return self.q_bar
+
+    def _distribution(self) -> Vector:
+        background = self.vocabulary.unigram
+        if self.counts.sum() <= 0:
+            return background
+        if self.plan is None:
+            share: Vector = self.counts / self.counts.sum()
+            return share
+        # Increments are summed up, and so is their noise.
+        rounds = 1 if self.cumulative else self.rounds
+        std = self.plan.noise_std * float(np.sqrt(rounds))
+        return DENOISERS[self.denoise](self.counts, background, std)
+
+    def _bounds(self) -> tuple[float, float]:
+        if self.plan is None:
+            return self.plausible_mass, self.plausible_mass
+        unit = self.plan.counting.unit
+        if self.plan.unit is Unit.UTTERANCE:
+            return self.plausible_mass * unit, self.plausible_mass * unit
+        mass, per_word = self.plan.caps.in_units(unit)
+        if self.cumulative and self.plan.caps.span is Cap.PER_ROUND:
+            mass, per_word = mass * (self.rounds + 1), per_word * (self.rounds + 1)
+        return mass, per_word

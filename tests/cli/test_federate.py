@@ -1,0 +1,149 @@
+"""`sottovoce federate`: claimed beside guarantee, and files that say the same."""
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.conftest import RunCli
+
+from sottovoce.cli import main
+from sottovoce.personalize.formats import write_nbest
+from sottovoce.personalize.marginals import Marginals
+from sottovoce.personalize.nbest import Hypothesis, NBest
+from sottovoce.personalize.vocabulary import Vocabulary
+from sottovoce.privacy.ledger import Ledger
+
+WORDS = Vocabulary.from_text(["call mum dad", "hang up now", "call"], size=20)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    verbs = {**main.VERBS, "federate": "sottovoce.cli.federate:federate"}
+    monkeypatch.setattr(main, "VERBS", verbs)
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> list[object]:
+    lists = [
+        NBest(f"u{i}", (Hypothesis("call mum"), Hypothesis("call mom")), client=f"c{i % 40}")
+        for i in range(400)
+    ]
+    write_nbest(tmp_path / "heard.jsonl", lists)
+    WORDS.save(tmp_path / "vocabulary.json")
+    out = tmp_path / "out"
+    return ["federate", tmp_path / "heard.jsonl", "--vocabulary", tmp_path, "-o", out]
+
+
+def test_help_has_an_example(run_cli: RunCli) -> None:
+    result = run_cli("federate", "--help")
+    assert result.exit_code == 0
+    assert "sottovoce federate " in result.stdout.split("Example", 1)[1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--epsilon", "1"],
+        ["--epsilon", "1", "--noise", "laplace", "--sampling-rate", "0.5"],
+        ["--epsilon", "2", "--noise", "gaussian", "--delta", "1e-6"],
+        ["--epsilon", "4", "--unit", "user", "--mass-cap", "20", "--word-cap", "5"],
+    ],
+)
+def test_the_guarantee_is_what_was_asked_for(
+    run_cli: RunCli, given: list[object], tmp_path: Path, options: list[str]
+) -> None:
+    result = run_cli(*given, *options, "--rounds", "3", "--json")
+    assert result.exit_code == 0, result.stderr
+    run = json.loads(result.stdout)
+    assert run == json.loads((tmp_path / "out/run.json").read_text())
+    epsilon = run["guarantee"]["epsilon"]
+    assert 0.99 * float(options[1]) < epsilon <= float(options[1])
+    assert run["claimed"]["epsilon"] < epsilon
+    replayed = Ledger.from_json(run["ledger"]).guarantee(run["guarantee"]["delta"])
+    assert replayed.epsilon == pytest.approx(epsilon)
+    assert [report["refused"] for report in run["metrics"]["rounds"]] == [{}, {}, {}]
+
+
+def test_much_data_and_little_noise_find_the_words(
+    run_cli: RunCli, given: list[object], tmp_path: Path
+) -> None:
+    result = run_cli(*given, "--scale", "0.1", "--rounds", "2", "--seed", "1")
+    assert result.exit_code == 0
+    assert "seeded" in result.stdout
+    told = Marginals.load(tmp_path / "out/marginals.json")
+    q = dict(zip(told.words, told.q_bar, strict=True))
+    assert q["call"] == pytest.approx(0.5, abs=0.02)
+    assert q["mum"] == pytest.approx(0.31, abs=0.02)
+
+
+def test_without_noise_there_is_no_guarantee(run_cli: RunCli, given: list[object]) -> None:
+    result = run_cli(*given, "--noise", "none")
+    assert result.exit_code == 0
+    assert "No guarantee can be given" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ([], "either --epsilon or --scale"),
+        (["--epsilon", "1", "--scale", "1"], "either --epsilon or --scale"),
+        (["--epsilon", "1", "--noise", "none"], "without noise"),
+        (["--epsilon", "1", "--unit", "user"], "a mass cap"),
+        (["--epsilon", "1", "--mass-cap", "3"], "no caps"),
+        (["--epsilon", "1", "--noise", "gaussian"], "needs delta > 0"),
+        (["--epsilon", "0"], "epsilon > 0"),
+        (["--scale", "1", "--rounds", "0"], "rounds >= 1"),
+        (["--scale", "1", "--sampling-rate", "0"], "sampling_rate in"),
+    ],
+)
+def test_bad_options(run_cli: RunCli, given: list[object], options: list[str], reason: str) -> None:
+    result = run_cli(*given, *options)
+    assert result.exit_code == 2
+    assert reason in result.stderr
+
+
+def test_flower_gives_the_same_words(
+    run_cli: RunCli, given: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with warnings.catch_warnings():
+        # Flower's command line uses a corner of click that is going to move.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pytest.importorskip("flwr.app", reason="Flower is not installed (extra `flower`)")
+    from tests.personalize.flower.loop import LoopGrid, honest
+
+    from sottovoce.personalize.flower import running, server_app
+
+    # Flower's own simulation takes half a minute to start; the loop runs the same two apps.
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(f"flwr.supercore.task_identity.TaskIdentity.{name}", 1)
+    monkeypatch.setattr(
+        running,
+        "simulate",
+        lambda settings, clients: server_app.federate(
+            LoopGrid(clients, honest),  # type: ignore[arg-type]
+            settings,
+        ),
+    )
+    result = run_cli(*given, "--scale", "0.1", "--rounds", "2", "--runner", "flower", "--json")
+    assert result.exit_code == 0, result.stderr
+    run = json.loads(result.stdout)
+    assert run["metrics"]["rounds"] == [{"sampled": 40, "accepted": 40, "refused": {}}] * 2
+    assert run["guarantee"]["verdict"] == "holds"
+    told = Marginals.load(tmp_path / "out/marginals.json")
+    assert dict(zip(told.words, told.q_bar, strict=True))["call"] == pytest.approx(0.5, abs=0.02)
+
+
+def test_marginals_over_another_vocabulary(tmp_path: Path) -> None:
+    told = Marginals(("a", "b", "<unk>"), np.array([0.6, 0.3, 0.1]))
+    told.save(tmp_path / "m.json")
+    back = Marginals.load(tmp_path / "m.json")
+    assert np.array_equal(back.over(Vocabulary(told.words, np.full(3, 1 / 3))), told.q_bar)
+    other = back.over(Vocabulary(("b", "a", "c", "<unk>"), np.full(4, 0.25)))
+    assert other.sum() == pytest.approx(1)
+    assert other[1] > other[0]
+    for text in ("[]", "{}", '{"words": ["a"], "q_bar": [0.5], "about": {}}', "x"):
+        (tmp_path / "m.json").write_text(text)
+        with pytest.raises(ValueError, match="Expected"):
+            Marginals.load(tmp_path / "m.json")

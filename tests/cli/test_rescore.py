@@ -1,0 +1,116 @@
+"""`sottovoce rescore`: personal words come back, weights are tuned elsewhere and saved."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.conftest import RunCli
+
+from sottovoce.cli import main
+from sottovoce.personalize.formats import write_nbest
+from sottovoce.personalize.language_model import save_ngram
+from sottovoce.personalize.nbest import Hypothesis, NBest
+from sottovoce.personalize.ngram.training import train_ngram
+from sottovoce.personalize.vocabulary import Vocabulary
+
+NAMES = ["mum", "mom", "dan", "ann", "eve", "bob"]
+TEXT = [f"{verb} {name}" for verb in ("call", "ring") for name in NAMES] * 3
+
+
+def said(client: int, turn: int) -> NBest:
+    """Everybody calls one person; now and then the recogniser hears somebody else."""
+    mine, other = NAMES[client % 6], NAMES[(client + 1) % 6]
+    heard = [other, mine] if turn % 3 == 2 else [mine, other]
+    rows = tuple(
+        Hypothesis(f"call {name}", am=-1.0 - 0.05 * rank) for rank, name in enumerate(heard)
+    )
+    return NBest(f"{client}-{turn}", rows, f"call {mine}", f"c{client}", turn)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    verbs = {**main.VERBS, "rescore": "sottovoce.cli.rescore:rescore_verb"}
+    monkeypatch.setattr(main, "VERBS", verbs)
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> list[object]:
+    lists = [said(client, turn) for client in range(20) for turn in range(9)]
+    write_nbest(tmp_path / "heard.jsonl", lists)
+    save_ngram(tmp_path / "lm", train_ngram(TEXT, Vocabulary.from_text(TEXT, 20), 2))
+    return ["rescore", tmp_path / "heard.jsonl", "--lm", tmp_path / "lm"]
+
+
+def test_help_has_an_example(run_cli: RunCli) -> None:
+    result = run_cli("rescore", "--help")
+    assert result.exit_code == 0
+    assert "sottovoce rescore " in result.stdout.split("Example", 1)[1]
+
+
+@pytest.mark.parametrize("options", [[], ["--shortcut"], ["--clip", "3"]])
+def test_personal_words_are_recovered(
+    run_cli: RunCli, given: list[object], tmp_path: Path, options: list[str]
+) -> None:
+    saved, chosen = tmp_path / "weights.json", tmp_path / "chosen.jsonl"
+    result = run_cli(*given, *options, "--save-weights", saved, "-o", chosen, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["first_pass"]["wer"] > 10
+    assert found["adapted"]["wer"] == found["oracle"]["wer"] == 0
+    assert found["background"]["wer"] > 5
+    assert found["change_from_background"]["relative"] == -100
+    assert found["raised_words"]["adapted_errors"] == 0
+    rows = [json.loads(line) for line in chosen.read_text().splitlines()]
+    assert len(rows) == found["utterances"]
+    # Development clients are left out of the evaluation; with saved weights nobody is.
+    assert found["clients"] < 20
+    again = json.loads(run_cli(*given, *options, "--weights", saved, "--json").stdout)
+    assert again["clients"] == 20
+    assert again["tuned"] == found["tuned"]
+
+
+def test_the_printed_report(run_cli: RunCli, given: list[object]) -> None:
+    result = run_cli(*given)
+    assert result.exit_code == 0
+    for words in ("first pass", "background", "adapted", "oracle", "Raised words", "-100.0 %"):
+        assert words in result.stdout
+
+
+def test_marginals_join_in(run_cli: RunCli, given: list[object], tmp_path: Path) -> None:
+    from sottovoce.personalize.marginals import Marginals
+
+    words = Vocabulary.from_text(TEXT, 20)
+    Marginals(words.words, words.unigram).save(tmp_path / "m.json")
+    result = run_cli(*given, "--marginals", tmp_path / "m.json", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["adapted"]["wer"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--dev-share", "0"], "Expected rate in"),
+        (["--dev-share", "1"], "on both sides"),
+        (["--alpha", "0.9", "--beta", "0.9"], "alpha + beta"),
+        (["--weights", "{bad}"], "tuned weights"),
+        (["--marginals", "{bad}"], "Expected marginals"),
+    ],
+)
+def test_bad_options(
+    run_cli: RunCli, given: list[object], tmp_path: Path, options: list[str], reason: str
+) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text("{}")
+    result = run_cli(*given, *(option.format(bad=bad) for option in options))
+    assert result.exit_code == 2
+    assert reason in result.stderr
+
+
+def test_lists_without_references_cannot_be_evaluated(
+    run_cli: RunCli, given: list[object], tmp_path: Path
+) -> None:
+    bare = [NBest(f"u{i}", (Hypothesis("call mum"),), client=f"c{i}") for i in range(9)]
+    write_nbest(tmp_path / "heard.jsonl", bare)
+    result = run_cli(*given)
+    assert result.exit_code == 2
+    assert "Expected a reference" in result.stderr

@@ -1,0 +1,241 @@
+"""The Flower app gives the numbers of the in-process runner, and survives bad nodes."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import warnings
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.counting import Counting
+from sottovoce.personalize.federation import clients_of, ledger_for, server_for
+from sottovoce.personalize.formats import write_nbest
+from sottovoce.personalize.marginals import Marginals
+from sottovoce.personalize.nbest import Hypothesis, NBest
+from sottovoce.personalize.plan import ReleasePlan
+from sottovoce.personalize.rounds import run_rounds
+from sottovoce.personalize.vocabulary import Vocabulary
+from sottovoce.privacy.facts import Noise
+from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.noise import NoiseSource
+
+os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
+with warnings.catch_warnings():
+    # Flower's command line uses a corner of click that is going to move.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    pytest.importorskip("flwr.app", reason="Flower is not installed (extra `flower`)")
+
+from flwr.app import Array, ArrayRecord, Error, Message
+from tests.personalize.flower.loop import LoopGrid, honest
+
+from sottovoce.personalize.flower.running import QUIET, write_app
+from sottovoce.personalize.flower.server_app import federate
+from sottovoce.personalize.flower.settings import FederationSettings
+
+WORDS = Vocabulary.from_text(["call mum dad", "hang up now"], size=9)
+LISTS = [
+    NBest(f"u{i}", (Hypothesis("call mum"), Hypothesis("hang dad")), client=f"c{i % 4}")
+    for i in range(48)
+]
+PLAN = ReleasePlan(
+    counting=Counting(sigma=1.0, integer=True), noise=Noise.DISCRETE_LAPLACE, scale=2.0
+)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> FederationSettings:
+    write_nbest(tmp_path / "heard.jsonl", LISTS)
+    WORDS.save(tmp_path / "vocabulary.json")
+    return FederationSettings(
+        vocabulary=str(tmp_path / "vocabulary.json"),
+        nbest=str(tmp_path / "heard.jsonl"),
+        output=str(tmp_path / "out"),
+        plan=PLAN.to_json(),
+        nodes=4,
+        rounds=3,
+        seed=5,
+    )
+
+
+@pytest.fixture(autouse=True)
+def inside_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages want to know the run they belong to; in an app Flower has set it."""
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(f"flwr.supercore.task_identity.TaskIdentity.{name}", 1)
+
+
+def in_process(settings: FederationSettings) -> list[Any]:
+    plan = settings.release_plan()
+    server = server_for(
+        WORDS, plan, ledger=ledger_for(plan), source=NoiseSource.seeded(settings.seed or 0)
+    )
+    clients = clients_of(LISTS, WORDS, plan, rounds=settings.rounds, key=settings.assignment())
+    return list(run_rounds(clients, server, rounds=settings.rounds))
+
+
+def test_the_numbers_of_the_in_process_runner(settings: FederationSettings) -> None:
+    reports = federate(LoopGrid(4, honest), settings)  # type: ignore[arg-type]
+    for ours, theirs in zip(in_process(settings), reports, strict=True):
+        assert np.array_equal(ours.q_bar, theirs.q_bar)
+        assert (ours.sampled, ours.accepted) == (theirs.sampled, theirs.accepted) == (4, 4)
+    told = Marginals.load(Path(settings.output, "marginals.json"))
+    assert np.array_equal(told.q_bar, reports[-1].q_bar)
+    run = json.loads(Path(settings.output, "run.json").read_text())
+    assert Ledger.from_json(run["ledger"]).guarantee(0.0).holds
+
+
+def test_nodes_that_were_not_sampled_catch_up(settings: FederationSettings) -> None:
+    # One node is asked in the last round only, and sends what it heard in all three.
+    grid = LoopGrid(4, honest)
+    sent: list[float] = []
+
+    def watch(node: int, reply: Message) -> Message:
+        record = reply.content["counts"]
+        assert isinstance(record, ArrayRecord)
+        sent.append(float(record["counts"].numpy().sum()))
+        return reply
+
+    grid.tamper = watch
+    federate(grid, replace(settings, sampling_rate=0.5, seed=1))  # type: ignore[arg-type]
+    whole = sum(PLAN.counting.weights(2)) * 2 * len(LISTS)
+    assert 0 < sum(sent) <= whole
+
+
+@pytest.mark.parametrize(
+    ("reason", "values"),
+    [
+        ("wrong-length", [1.0, 2.0]),
+        ("not-finite", [np.nan] * 7),
+        ("negative", [-1.0] * 7),
+        ("too-large", [1e15] * 7),
+        ("not-whole", [0.5] * 7),
+    ],
+)
+def test_garbage_is_refused_and_the_round_goes_on(
+    settings: FederationSettings, reason: str, values: list[float]
+) -> None:
+    def tamper(node: int, reply: Message) -> Message:
+        if node == 2:
+            reply.content["counts"] = ArrayRecord({"counts": Array(np.array(values))})
+        return reply
+
+    assert len(WORDS) == 7
+    reports = federate(LoopGrid(4, tamper), settings)  # type: ignore[arg-type]
+    assert [report.refused for report in reports] == [{reason: 1}] * 3
+    assert [report.accepted for report in reports] == [3] * 3
+
+
+def test_silent_failing_and_empty_nodes(settings: FederationSettings) -> None:
+    def tamper(node: int, reply: Message) -> Message | None:
+        if node == 0:
+            return None
+        if node == 1:
+            return Message(Error(code=1, reason="battery empty"), reply_to=grid.calls[1])
+        if node == 2:
+            del reply.content["counts"]
+        return reply
+
+    grid = LoopGrid(4, tamper)
+    reports = federate(grid, settings)  # type: ignore[arg-type]
+    assert reports[0].refused == {"late": 1, "failed": 1, "wrong-length": 1}
+    assert reports[0].accepted == 1
+
+
+def test_bad_settings(settings: FederationSettings) -> None:
+    wrongs: list[dict[str, Any]] = [
+        {"rounds": 0}, {"nodes": 0}, {"timeout": 0.0}, {"round_key": "00"}, {"sampling_rate": 0.0},
+    ]  # fmt: skip
+    for wrong in wrongs:
+        with pytest.raises(InvalidInput, match="Expected"):
+            replace(settings, **wrong)
+    for text in ("{}", "[", '{"colour": 1}'):
+        with pytest.raises(InvalidInput, match="settings of a federation"):
+            FederationSettings.from_text(text)
+    assert FederationSettings.from_text(settings.to_text()) == settings
+    with pytest.raises(InvalidInput, match="Expected 4 nodes"):
+        federate(LoopGrid(2, honest), replace(settings, timeout=0.01))  # type: ignore[arg-type]
+    claimed = {**PLAN.to_json(), "sampling_rate": 0.5}
+    with pytest.raises(InvalidInput, match="plan's sampling rate"):
+        federate(LoopGrid(4, honest), replace(settings, plan=claimed))  # type: ignore[arg-type]
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def wait_for_port(port: int, process: "subprocess.Popen[bytes]") -> None:
+    until = time.monotonic() + 30
+    while time.monotonic() < until and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    pytest.skip("Flower's SuperLink does not start on this machine")
+
+
+def test_on_a_real_superlink(settings: FederationSettings, tmp_path: Path) -> None:
+    tools = {
+        name: shutil.which(name, path=str(Path(sys.executable).parent))
+        for name in ("flower-superlink", "flower-supernode", "flwr")
+    }
+    if not all(tools.values()):
+        pytest.skip("the commands of Flower are not beside this Python")
+    settings = replace(settings, nodes=2, rounds=1)
+    port, *node_ports = free_ports(3)
+    environment = {
+        **os.environ, **QUIET, "FLWR_HOME": str(tmp_path / "home"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    }  # fmt: skip
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/config.toml").write_text(
+        '[superlink]\ndefault = "lo"\n[superlink.lo]\n'
+        f'address = "127.0.0.1:{port}"\ninsecure = true\n'
+    )
+    app = write_app(tmp_path / "app", settings)
+    with ExitStack() as stack:
+
+        def start(*command: object) -> "subprocess.Popen[bytes]":
+            log = stack.enter_context((tmp_path / "log").open("ab"))
+            process = subprocess.Popen(
+                list(map(str, command)), env=environment, stdout=log, stderr=log, cwd=tmp_path
+            )
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+            return process
+
+        link = start(
+            tools["flower-superlink"], "--insecure", "--disable-runtime-dependency-installation",
+            "--host", "127.0.0.1", "--port", port,
+        )  # fmt: skip
+        wait_for_port(port, link)
+        for place, node_port in enumerate(node_ports):
+            start(
+                tools["flower-supernode"], "--insecure", "--superlink", f"127.0.0.1:{port}",
+                "--port", node_port, "--node-config", f"partition-id={place} num-partitions=2",
+            )  # fmt: skip
+        told = subprocess.run(
+            [str(tools["flwr"]), "run", str(app), "lo"],
+            env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert told.returncode == 0, told.stdout + told.stderr
+        result = Path(settings.output, "run.json")
+        until = time.monotonic() + 60
+        while not result.exists() and time.monotonic() < until:
+            time.sleep(0.2)
+        assert result.exists(), (tmp_path / "log").read_text()[-3000:]
+    rounds = json.loads(result.read_text())["metrics"]["rounds"]
+    assert rounds == [{"sampled": 2, "accepted": 2, "refused": {}}]

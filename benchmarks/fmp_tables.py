@@ -398,6 +398,9 @@ def main() -> None:
     sets = {"atis": atis, "ami-tts": ami, "snips-tts": snips}
     parser.add_argument("--only", choices=sets)
     only = parser.parse_args().only
+    if not SHARED.is_dir():
+        print(f"Nothing to do: the public datasets are not at {SHARED}.")
+        return
     report = json.loads(RESULTS.read_text()) if only and RESULTS.exists() else {}
     for name, run in sets.items():
         if only in (None, name):

@@ -325,12 +325,14 @@ def test_a_resumed_run_continues_its_ledger(tmp_path: Path) -> None:
     plan = replace(PLAN, epochs=3)
     training = start(plan, small_model(), ledger=tmp_path / "ledger.jsonl")
     run(training, steps=5)
-    training.save(tmp_path / "checkpoint.pt")
+    training.save(tmp_path / "checkpoint.pt", {"seen": torch.ones(2), "epochs": 1})
     run(training, steps=7)  # two steps that the checkpoint does not know
     training.close()
 
     again = start(plan, small_model(), ledger=tmp_path / "ledger.jsonl")
-    again.resume(tmp_path / "checkpoint.pt")
+    extra = again.resume(tmp_path / "checkpoint.pt")
+    assert extra["seen"].tolist() == [1, 1]
+    assert extra["epochs"] == 1
     assert again.step == 7
     run(again)
     assert again.guarantee().epsilon == pytest.approx(plan.guarantee().epsilon)

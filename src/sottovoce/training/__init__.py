@@ -1,5 +1,6 @@
 """Private optimisation of any torch model: exact clipping, eDP-SGD, many workers."""
 
+from sottovoce.training.averaging import TailAverage
 from sottovoce.training.plan import ClippingStyle, Method, Plan
 from sottovoce.training.private import PrivateTraining, Step
 from sottovoce.training.scaling import LayerScales
@@ -12,6 +13,7 @@ __all__ = [
     "Plan",
     "PrivateTraining",
     "Step",
+    "TailAverage",
     "Worker",
     "WorkerLost",
     "join_workers",

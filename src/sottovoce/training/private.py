@@ -12,8 +12,9 @@ its step. What the step costs was written to the ledger before it began.
 
 import json
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -168,12 +169,19 @@ class PrivateTraining:
         ledgers = self._worker.gather(**self._ledger.to_json())
         return merge_workers([Ledger.from_json(data) for data in ledgers])
 
+    def assume(self, sentence: str) -> None:
+        """Note something that must be true for the guarantee to hold."""
+        self._ledger.assume(sentence)
+
     def leave_uncovered(self, sentence: str) -> None:
         """Note a use of private data that this training does not pay for."""
         self._ledger.leave_uncovered(sentence)
 
-    def save(self, path: Path | str) -> None:
-        """Write a checkpoint: weights, optimiser, step and ledger; whole or not at all."""
+    def save(self, path: Path | str, extra: Mapping[str, Any] | None = None) -> None:
+        """Write a checkpoint: weights, optimiser, step and ledger; whole or not at all.
+
+        `extra` (tensors, numbers, strings) is for the loop around: `resume` gives it back.
+        """
         self._ledger.sync()
         save_checkpoint(
             path,
@@ -184,10 +192,11 @@ class PrivateTraining:
                 "step": self.step,
                 "alpha": list(self._scales.alpha),
                 "ledger": json.dumps(self._ledger.to_json()),
+                "extra": dict(extra or {}),
             },
         )
 
-    def resume(self, path: Path | str) -> None:
+    def resume(self, path: Path | str) -> dict[str, Any]:
         """Continue from a checkpoint. Steps that were spent after it are lost, not repeated."""
         state = load_checkpoint(path)
         self.model.load_state_dict(state["model"])
@@ -201,6 +210,8 @@ class PrivateTraining:
         # Batches are drawn with a new key, so a shuffled epoch that was begun starts afresh.
         self._resumed_at = f", resumed at step {self.step}"
         self._gradient = self._make_gradient()
+        extra: dict[str, Any] = state["extra"]
+        return extra
 
     def close(self) -> None:
         self._ledger.close()

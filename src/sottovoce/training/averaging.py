@@ -1,0 +1,57 @@
+"""Averaged iterates: the mean of the weights over the last part of a training.
+
+Noise makes the last weights wander around a good point; their mean lies closer to it. Every iterate
+was paid for when its step was made, so averaging them costs no privacy.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sottovoce.errors import InvalidInput
+
+
+class TailAverage:
+    """The running mean of some parameters from step `start` on.
+
+    >>> weight = nn.Parameter(torch.tensor([0.0]))
+    >>> average = TailAverage([weight], start=1)
+    >>> for step, value in enumerate([100.0, 1.0, 3.0]):
+    ...     _ = weight.data.fill_(value)
+    ...     average.add(step)
+    >>> average.put_in_place(); weight.item()
+    2.0
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], *, start: int) -> None:
+        self.start, self.count = start, 0
+        self._parameters = [each for each in parameters if each.requires_grad]
+        self._means: list[Tensor] = []
+
+    @torch.no_grad()
+    def add(self, step: int) -> None:
+        """Take in the weights as they are after `step` (counted from 0)."""
+        if step < self.start:
+            return
+        self.count += 1
+        if self.count == 1:
+            self._means = [each.detach().clone() for each in self._parameters]
+        for mean, parameter in zip(self._means, self._parameters, strict=True):
+            mean.lerp_(parameter, 1 / self.count)
+
+    @torch.no_grad()
+    def put_in_place(self) -> None:
+        """Make the mean the weights of the model; without a step so far, change nothing."""
+        for mean, parameter in zip(self._means, self._parameters, strict=False):
+            parameter.copy_(mean)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"count": self.count, "means": self._means}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        means = list(state["means"])
+        if means and [m.shape for m in means] != [p.shape for p in self._parameters]:
+            raise InvalidInput("Expected the average of this model's weights, got another one's.")
+        self.count, self._means = int(state["count"]), means

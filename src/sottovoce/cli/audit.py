@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sottovoce.cli.audit_run import audit_run
 from sottovoce.cli.console import json_option, print_json
 
 # The bounds need numpy and scipy, which take their time to load: not for a page of help.
@@ -12,9 +13,28 @@ if TYPE_CHECKING:
     from sottovoce.audit.bounds import LowerBound
 
 
-@click.group()
+class RunOrCommand(click.Group):
+    """`audit RUN` is short for `audit run RUN`: what is no command is the folder of a run."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=RunOrCommand, subcommand_metavar="RUN | COMMAND [ARGS]...")
 def audit() -> None:
-    """How much a training leaked: lower bounds on epsilon."""
+    """How much a training leaked: attacks on a run, and lower bounds on epsilon.
+
+    \b
+    Examples: sottovoce audit run/ --attack loss
+              sottovoce audit bound one-run --canaries 1000 --guesses 100 --correct 90
+    """
+
+
+audit.add_command(audit_run)
 
 
 @audit.group()

@@ -1,0 +1,253 @@
+"""`sottovoce audit RUN`: attacks on a trained run, and what they prove, beside its guarantee.
+
+The audit knows scoring functions and the models know nothing of attacks; here they meet.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sottovoce.cli.canaries import planted
+from sottovoce.cli.console import json_option, print_json, progress
+from sottovoce.corpora import Utterance
+from sottovoce.corpora.parts import Parts, load_parts
+from sottovoce.corpora.splits import By, Split, parse_ratios
+from sottovoce.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from sottovoce.audit import AuditResult
+    from sottovoce.audit.scoring import ScoringFunction
+    from sottovoce.nlu.model import JointModel
+    from sottovoce.nlu.settings import Settings
+
+    Scoring = ScoringFunction[Utterance]
+
+REFERENCES = "references"
+ATTACKS = ("loss", "shadow", "lira", "rmia", "one-run", "all")
+
+
+@click.command("run")
+@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--attack",
+    "attacks",
+    type=click.Choice(ATTACKS),
+    multiple=True,
+    default=("all",),
+    show_default=True,
+    help="Which to run; all takes those that can. May be given several times.",
+)
+@click.option(
+    "--data", type=click.Path(exists=True), help="Training data [default: as the run says]."
+)
+@click.option("--test", type=click.Path(exists=True), help="Data the model has not seen.")
+@click.option("--split", metavar="T:V:T", help="How DATA was split, such as 45:5:50.")
+@click.option(
+    "--shadow", "shadow_data", type=click.Path(exists=True), help="Public corpus for a shadow model."
+)
+@click.option(
+    "--references", type=click.IntRange(min=2), default=4, show_default=True,
+    help="Reference models of LiRA and RMIA.",
+)  # fmt: skip
+@click.option(
+    "--most", type=click.IntRange(min=1), default=2000, show_default=True,
+    help="Members to try, and as many others.",
+)  # fmt: skip
+@click.option(
+    "--confidence", type=float, default=0.95, show_default=True, help="Of intervals and bounds."
+)
+@json_option
+def audit_run(
+    run: Path,
+    attacks: tuple[str, ...],
+    data: str | None,
+    test: str | None,
+    split: str | None,
+    shadow_data: str | None,
+    references: int,
+    most: int,
+    confidence: float,
+    as_json: bool,
+) -> None:
+    """Attack the trained run in the folder RUN and write audit.json into it.
+
+    The loss attack is free; lira and rmia train reference models (kept in RUN/references, so an
+    interrupted audit goes on); shadow needs --shadow; one-run needs a run of train --canaries.
+
+    \b
+    Example: sottovoce audit run/ --attack loss --attack rmia --json
+    """
+    result = audit_folder(
+        run,
+        attacks,
+        load_parts_of(run, data=data, test=test, split=split),
+        shadow=None if shadow_data is None else load_parts(shadow_data),
+        references=references,
+        most=most,
+        confidence=confidence,
+    )
+    result.write(run)
+    _renew_card(run)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        print_audit(result)
+
+
+def audit_folder(
+    folder: Path,
+    attacks: Sequence[str],
+    parts: Parts,
+    *,
+    shadow: Parts | None = None,
+    references: int = 4,
+    most: int = 2000,
+    confidence: float = 0.95,
+) -> "AuditResult":
+    """Run attacks on a run folder whose training data is `parts`."""
+    from sottovoce.audit import audit_model
+    from sottovoce.audit.attacks.membership import Attack
+    from sottovoce.audit.duplicates import candidates, words
+    from sottovoce.nlu.run import load_run
+    from sottovoce.nlu.settings import Settings
+    from sottovoce.privacy.guarantee import Guarantee
+    from sottovoce.privacy.noise import NoiseSource
+
+    loaded = load_run(folder)
+    model, settings = loaded.model, Settings.from_json(loaded.run["asked"])
+    guarantee = Guarantee.from_json(loaded.run["guarantee"])
+    known = [u for u in parts.test if _is_known(model, u)]
+    tried = candidates(parts.train, known, sentence=words, source=NoiseSource(), most=most)
+    wanted = None if "all" in attacks else {Attack(name) for name in attacks}
+    asked_for_references = wanted is None or wanted & {Attack.LIRA, Attack.RMIA}
+    with progress("Training reference models", unit="models", total=references) as tell:
+        result = audit_model(
+            model.log_probabilities,
+            tried,
+            attacks=wanted,
+            train=_trainer(settings, model, parts) if asked_for_references else None,
+            models=references,
+            folder=folder / REFERENCES,
+            shadow=None if shadow is None else _shadow(settings, shadow, model),
+            canaries=planted(folder, guarantee.relation),
+            guarantee=guarantee,
+            confidence=confidence,
+            progress=tell,
+        )
+    if left := len(parts.test) - len(known):
+        note = f"{left} test utterances have labels that the model does not know"
+        result = replace(result, notes=(*result.notes, note))
+    return result
+
+
+def load_parts_of(
+    run: Path, *, data: str | None = None, test: str | None = None, split: str | None = None
+) -> Parts:
+    """The data a run was trained on: as named here, or as its run.json remembers."""
+    try:
+        known: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+        raise InvalidInput(f"Expected a trained run in {run}, found none.") from None
+    source = known.get("source") or {}
+    path = data or source.get("data")
+    if path is None or not Path(path).exists():
+        raise InvalidInput(
+            f"Expected the training data of {run} with --data, because "
+            + ("the run does not name it." if path is None else f"{path} is not there.")
+        )
+    ratios = split or (source.get("split") if data is None else None)
+    by: By = "user" if known["configuration"].get("unit") == "user" else "id"
+    parts = load_parts(
+        path,
+        split=None if ratios is None else Split(ratios=parse_ratios(ratios), by=by),
+        test=test or (source.get("test") if data is None else None),
+    )
+    if not parts.test:
+        raise InvalidInput(
+            f"Expected data that {run} has not seen, in {path} or with --test, found none."
+        )
+    return parts
+
+
+def _is_known(model: "JointModel", utterance: Utterance) -> bool:
+    tags = set(model.schema.tags)
+    return utterance.intent in model.schema.intents and tags.issuperset(utterance.slots)
+
+
+def _trainer(
+    settings: "Settings", model: "JointModel", parts: Parts
+) -> "Callable[[Sequence[Utterance], int], Scoring]":
+    """Another model like the audited one: the same settings and labels, other records."""
+    from sottovoce.nlu.experiment import train
+
+    def make(records: Sequence[Utterance], _: int) -> "Scoring":
+        half = Parts(name=parts.name, train=tuple(records))
+        return train(settings, half, model.schema).model.log_probabilities
+
+    return make
+
+
+def _shadow(settings: "Settings", public: Parts, model: "JointModel") -> "Scoring":
+    """The membership scores of an attack model that a shadow model on public data has taught."""
+    from sottovoce.audit.attacks.shadow import ShadowAttack, sorted_features
+    from sottovoce.audit.duplicates import candidates, words
+    from sottovoce.nlu.experiment import train
+    from sottovoce.nlu.schema import Schema
+    from sottovoce.privacy.noise import NoiseSource
+
+    if not public.test:
+        raise InvalidInput(f"Expected a test part in the shadow corpus {public.name}, found none.")
+    schema = Schema.of((*public.train, *public.test), declared=True)
+    taught = train(settings, Parts(name=public.name, train=public.train), schema).model
+    tried = candidates(public.train, public.test, sentence=words, source=NoiseSource())
+    attack = ShadowAttack.learn(
+        sorted_features(*taught.scores(tried.members)),
+        sorted_features(*taught.scores(tried.non_members)),
+    )
+
+    def score(records: Sequence[Utterance]) -> "ArrayLike":
+        return attack.score(sorted_features(*model.scores(records)))
+
+    return score
+
+
+def _renew_card(folder: Path) -> None:
+    """The model card tells of the audit from now on."""
+    from sottovoce.nlu.card import write_card
+
+    write_card(folder)
+
+
+def print_audit(result: "AuditResult") -> None:
+    """Attacks in a table, the bound beside the guarantee, and what did not run."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), header_style="bold")
+    for heading in ("attack", "AUC", "interval", "found at 0.1 % FPR", "found at 1 % FPR"):
+        table.add_column(heading, justify="left" if heading == "attack" else "right")
+    best = result.strongest
+    for attack in result.attacks:
+        low, high = attack.auc_interval
+        rates = [
+            f"{rate.true_positive_rate:.1%}" if rate.resolved else "too few"
+            for rate in attack.rates
+        ]
+        mark = " (strongest)" if attack is best else ""
+        table.add_row(attack.attack + mark, f"{attack.auc:.3f}", f"{low:.3f}-{high:.3f}", *rates)
+    console = Console()
+    console.print(table)
+    for bound in result.bounds:
+        console.print(str(bound), highlight=False)
+    if result.guarantee is not None:
+        console.print(f"Guarantee: {result.guarantee}", highlight=False)
+    for sentence in (*result.defects(), *result.not_compared(), *result.notes):
+        console.print(f"- {sentence}", highlight=False)
+

@@ -1,0 +1,67 @@
+"""Canaries in a training run: planted by `train --canaries`, read back by `audit`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sottovoce.corpora.parts import Parts
+from sottovoce.corpora.synthetic import DOMAINS, generate
+
+if TYPE_CHECKING:
+    from sottovoce.audit.canaries import CanaryPairs, TextCanaries
+    from sottovoce.privacy.guarantee import Relation
+
+FILE = "canaries.jsonl"
+"""Holds the coins: whoever reads it can pass the audit without a private model."""
+_MADE_UP = 300
+
+
+def plant(
+    parts: Parts, count: int, intents: Sequence[str], relation: "Relation", folder: Path
+) -> Parts:
+    """Add `count` canaries to the train part, each by a fair coin, and keep them in the folder.
+
+    Under replace-one they come in pairs, of which the coin chooses one. A run that is resumed
+    finds its canaries there.
+    """
+    from sottovoce.audit.canaries import read_canaries, text_canaries, write_canaries
+    from sottovoce.privacy.noise import NoiseSource
+
+    if (folder / FILE).exists():
+        return _with(parts, read_canaries(folder / FILE), relation)
+    # Words come from the built-in corpora, so the canaries themselves tell nothing private.
+    words = {
+        token
+        for domain in DOMAINS
+        for utterance in generate(domain, size=_MADE_UP, seed=0)
+        for token in utterance.tokens
+    }
+    canaries = text_canaries(
+        count,
+        vocabulary=sorted(words),
+        intents=intents,
+        source=NoiseSource(),
+        known={utterance.text for utterance in parts.train},
+    )
+    write_canaries(folder / FILE, canaries)
+    return _with(parts, canaries, relation)
+
+
+def planted(folder: Path, relation: "Relation") -> "TextCanaries | CanaryPairs | None":
+    """The canaries of a run, as its guarantee can be held against them; None if it has none."""
+    from sottovoce.audit.canaries import read_canaries
+
+    path = folder / FILE
+    return _arranged(read_canaries(path), relation) if path.exists() else None
+
+
+def _with(parts: Parts, canaries: "TextCanaries", relation: "Relation") -> Parts:
+    return replace(parts, train=(*parts.train, *_arranged(canaries, relation).chosen()))
+
+
+def _arranged(canaries: "TextCanaries", relation: "Relation") -> "TextCanaries | CanaryPairs":
+    from sottovoce.audit.canaries import CanaryPairs
+    from sottovoce.privacy.guarantee import Relation
+
+    return CanaryPairs.of(canaries) if relation is Relation.REPLACE_ONE else canaries

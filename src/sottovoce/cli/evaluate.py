@@ -1,0 +1,153 @@
+"""`sottovoce evaluate`: how well one corpus of labels agrees with another, and how sure that is."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sottovoce.cli.console import json_option, print_json, printable
+from sottovoce.cli.reading import losses_of, open_corpus, print_losses, reading_options
+from sottovoce.corpora import Utterance
+from sottovoce.errors import InvalidInput
+
+# Counting needs numpy, which takes its time to load: not for a page of help.
+if TYPE_CHECKING:
+    from sottovoce.nlu.metrics import Change, Interval, Scores, SpanCounts
+
+TITLES = {
+    "ser": "semantic error rate",
+    "intent_accuracy": "intent accuracy",
+    "slot_f1": "slot F1",
+    "exact_match": "exact match",
+}
+
+
+@click.command()
+@click.argument("reference")
+@click.argument("hypothesis")
+@click.option("--by-slot", is_flag=True, help="Also precision, recall and F1 of each slot type.")
+@click.option("--intervals", "with_intervals", is_flag=True, help="Put intervals into the JSON.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the resampling.")
+@click.option("--baseline", metavar="CORPUS", help="Other hypotheses to compare these with.")
+@reading_options
+@json_option
+def evaluate(
+    reference: str,
+    hypothesis: str,
+    *,
+    by_slot: bool,
+    with_intervals: bool,
+    confidence: float,
+    seed: int,
+    baseline: str | None,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Score the labels in HYPOTHESIS against those in REFERENCE.
+
+    Both are corpora of the same utterances in the same order. Scores are fractions; the semantic
+    error rate may exceed 1. Intervals are percentile bootstrap over utterances.
+
+    \b
+    Example:
+      sottovoce evaluate test.jsonl predicted.jsonl --baseline before.jsonl
+    """
+    from sottovoce.nlu.metrics import count, intervals, paired_change, spans_by_type
+
+    if [reference, hypothesis, baseline].count("-") > 1:
+        raise InvalidInput("Expected one corpus from standard input at most, got - twice.")
+    right, guess = (_read(path, reading) for path in (reference, hypothesis))
+    counts = count(right, guess)
+    scores = counts.scores()
+    result: dict[str, Any] = scores.to_json()
+    found: dict[str, Interval] = {}
+    if with_intervals or not as_json:
+        found = intervals(counts, confidence=confidence, seed=seed)
+        result["intervals"] = {name: interval._asdict() for name, interval in found.items()}
+    changes: dict[str, Change] = {}
+    if baseline is not None:
+        before = count(right, _read(baseline, reading))
+        changes = paired_change(counts, before, confidence=confidence, seed=seed)
+        result["baseline"] = before.scores().to_json()
+        result["change"] = {name: _change(change) for name, change in changes.items()}
+    types: dict[str, SpanCounts] = {}
+    if by_slot:
+        types = spans_by_type((u.slots for u in right), (u.slots for u in guess))
+        result["by_slot"] = {name: _slot(each) for name, each in types.items()}
+    if as_json:
+        print_json(result)
+    else:
+        _print(scores, found, changes, types, len(right), confidence)
+
+
+def _read(path: str, reading: Mapping[str, Any]) -> Sequence[Utterance]:
+    reader = open_corpus(path, **reading)
+    utterances = list(reader)
+    print_losses(losses_of(reader), path)
+    return utterances
+
+
+def _change(change: "Change") -> dict[str, Any]:
+    """With nothing to be relative to there is no relative change: JSON has no infinity."""
+    relative = change.relative
+    return {
+        "difference": change.difference,
+        **change.interval._asdict(),
+        "relative": relative if abs(relative) != float("inf") else None,
+    }
+
+
+def _slot(counts: "SpanCounts") -> dict[str, float]:
+    return {
+        "precision": counts.precision,
+        "recall": counts.recall,
+        "f1": counts.f1,
+        "reference": counts.reference,
+        "hypothesis": counts.hypothesis,
+    }
+
+
+def _print(
+    scores: "Scores",
+    found: Mapping[str, "Interval"],
+    changes: Mapping[str, "Change"],
+    types: Mapping[str, "SpanCounts"],
+    utterances: int,
+    confidence: float,
+) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    table = Table(title=f"{utterances:,} utterances", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("")
+    for heading in ("%", f"{confidence:.3g} interval"):
+        table.add_column(heading, justify="right")
+    if changes:
+        for heading in ("change", f"{confidence:.3g} interval", "relative"):
+            table.add_column(heading, justify="right")
+    for name, value in scores.to_json().items():
+        cells = [TITLES[name], f"{100 * value:.2f}", _range(found[name])]
+        if changes:
+            change = changes[name]
+            cells += [f"{100 * change.difference:+.2f}", _range(change.interval, "+")]
+            cells.append(f"{100 * change.relative:+.1f}%")
+        table.add_row(*cells)
+    console.print(table)
+    if types:
+        table = Table(title="Slots", title_justify="left", box=box.SIMPLE_HEAD)
+        table.add_column("")
+        for heading in ("precision", "recall", "F1", "spans"):
+            table.add_column(heading, justify="right")
+        for name, each in types.items():
+            shares = [f"{100 * x:.2f}" for x in (each.precision, each.recall, each.f1)]
+            # A name is text of a file, not markup.
+            table.add_row(Text(printable(name)), *shares, f"{each.reference:,}")
+        console.print(table)
+
+
+def _range(interval: "Interval", sign: str = "") -> str:
+    return f"{100 * interval.low:{sign}.2f} to {100 * interval.high:{sign}.2f}"

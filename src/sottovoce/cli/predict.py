@@ -1,0 +1,148 @@
+"""`sottovoce predict`: intents and slots of utterances, by a trained run."""
+
+import io
+import json
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from sottovoce.cli.console import json_option, print_json, printable, progress
+from sottovoce.corpora import FORMATS, Utterance, read
+from sottovoce.corpora.atomic import text_output
+from sottovoce.corpora.jsonl import dump_object, read_jsonl
+from sottovoce.corpora.lines import LINE_LIMIT, STANDARD_STREAM, name_of, open_bytes
+from sottovoce.corpora.plain import read_plain
+from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.spans import spans_of
+from sottovoce.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from sottovoce.nlu.model import JointModel, Prediction
+
+
+@click.command()
+@click.argument("run")
+@click.argument("source", metavar="[IN]", required=False)
+@click.option("--text", "texts", multiple=True, help="One utterance, instead of a file.")
+@click.option("-o", "--output", default="-", help="File for the predictions, as JSONL.")
+@click.option("--from", "source_format", type=click.Choice(FORMATS),
+              help="Format of the input [default: by the end of its name; text or jsonl for -].",
+              )  # fmt: skip
+@click.option("--batch-size", type=click.IntRange(min=1), default=64, show_default=True,
+              help="Utterances at a time.")  # fmt: skip
+@click.option("--slot-probabilities", is_flag=True, help="Add the probability of every slot label.")
+@json_option
+def predict(
+    run: str,
+    source: str | None,
+    texts: tuple[str, ...],
+    output: str,
+    source_format: str | None,
+    batch_size: int,
+    slot_probabilities: bool,
+    as_json: bool,
+) -> None:
+    """Label utterances with the model in the folder RUN.
+
+    IN holds lines of text, JSONL, or any format of `corpus`; without it, or for -, it is standard
+    input. Predictions are JSONL that `corpus` and `evaluate` read.
+
+    \b
+    Examples:
+      sottovoce predict RUN --text "play some jazz"
+      sottovoce predict RUN test.jsonl -o predicted.jsonl
+    """
+    if texts and source is not None:
+        raise InvalidInput("Expected --text or an input file, got both.")
+    from sottovoce.nlu.run import load_run
+
+    utterances = _of_texts(texts) if texts else _of_source(source or "-", source_format)
+    model = load_run(run).model
+    predicted = _predict(model, utterances, batch_size)
+    if texts and output == STANDARD_STREAM and not as_json:
+        for utterance, prediction in predicted:
+            _print(utterance, prediction)
+        return
+    started = time.monotonic()
+    count = 0
+    with text_output(output) as stream, progress("Predicting", unit="utterances") as tell:
+        for count, (utterance, prediction) in enumerate(predicted, 1):
+            record = to_record(utterance, prediction, slot_probabilities)
+            stream.write(dump_object(record) + "\n")
+            tell(count)
+    if output != STANDARD_STREAM:
+        seconds = round(time.monotonic() - started, 2)
+        if as_json:
+            print_json({"utterances": count, "seconds": seconds, "output": output})
+        else:
+            click.echo(f"Labelled {count:,} utterances in {seconds:g} s: {output}", err=True)
+
+
+def to_record(
+    utterance: Utterance, prediction: "Prediction", slot_probabilities: bool = False
+) -> dict[str, Any]:
+    """One prediction as it is written."""
+    record: dict[str, Any] = {
+        "text": utterance.text,
+        "tokens": list(utterance.tokens),
+        "intent": prediction.intent,
+        "probability": round(prediction.probability, 6),
+        "slots": list(prediction.slots),
+    }
+    if utterance.id:
+        record["id"] = utterance.id
+    if slot_probabilities:
+        record["slot_probabilities"] = [round(p, 6) for p in prediction.slot_probabilities]
+    return record
+
+
+def _predict(
+    model: "JointModel", utterances: Iterable[Utterance], batch_size: int
+) -> Iterator[tuple[Utterance, "Prediction"]]:
+    """Pair by pair, reading no more than a batch ahead."""
+    stream = iter(utterances)
+    while batch := list(islice(stream, batch_size)):
+        found = model.predict([u.tokens for u in batch], batch_size=batch_size)
+        yield from zip(batch, found, strict=True)
+
+
+def _of_texts(texts: tuple[str, ...]) -> Iterator[Utterance]:
+    for text in texts:
+        tokens = tuple(text.split())
+        if not tokens:
+            raise InvalidInput("Expected some words after --text, got none.")
+        yield Utterance(tokens=tokens, slots=("O",) * len(tokens), text=text)
+
+
+def _of_source(source: str, source_format: str | None) -> Iterable[Utterance]:
+    if source == STANDARD_STREAM and source_format is None:
+        return _of_standard_input()
+    return read(source, source_format)
+
+
+def _of_standard_input() -> Iterator[Utterance]:
+    """JSONL if it begins with a brace, lines of text otherwise."""
+    problems = Problems(name_of(STANDARD_STREAM), strict=True)
+    empty = True
+    with open_bytes(STANDARD_STREAM) as stream:
+        beginning = cast(io.BufferedReader, stream).peek(1).removeprefix(b"\xef\xbb\xbf")
+        reader = read_jsonl if beginning.lstrip()[:1] == b"{" else read_plain
+        for utterance in reader(stream, problems, LINE_LIMIT):
+            empty = False
+            yield utterance
+    if empty:
+        raise InvalidInput("Expected utterances in standard input, found none.")
+
+
+def _print(utterance: Utterance, prediction: "Prediction") -> None:
+    click.echo(f"{printable(utterance.text)}")
+    click.echo(f"  intent: {prediction.intent} ({prediction.probability:.2f})")
+    labelled = Utterance(
+        tokens=utterance.tokens, slots=prediction.slots, text=utterance.text
+    )  # fmt: skip
+    for span in spans_of(labelled):
+        said = printable(utterance.text[span.start : span.end])
+        click.echo(f"  {span.type}: {json.dumps(said, ensure_ascii=False)}")

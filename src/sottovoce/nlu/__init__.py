@@ -1,0 +1,1 @@
+"""Joint intent and slot models: what was said, in words of a schema, trained with a guarantee."""

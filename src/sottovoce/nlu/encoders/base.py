@@ -1,0 +1,117 @@
+"""What every encoder does: words in, one vector for each word and one for the utterance out.
+
+Encoders see words, never word pieces or letters from outside: however they cut a word, they give
+back one vector for it, so that no label is ever lost.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from sottovoce.errors import InvalidInput
+
+Prepared = dict[str, Tensor]
+"""One utterance as an encoder wants it, without padding."""
+
+_KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, bytes]], "Encoder"]] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Vectors of a batch. `mask` is true for real words, which come before all padding."""
+
+    words: Tensor
+    """[examples, words, width]"""
+    utterance: Tensor
+    """[examples, summary width]"""
+    mask: Tensor
+    """[examples, words]"""
+
+    def to(self, device: torch.device | str) -> "Encoded":
+        return Encoded(self.words.to(device), self.utterance.to(device), self.mask.to(device))
+
+
+class Encoder(nn.Module, ABC):
+    """Turns words into vectors. A subclass names its `kind`, under which it is saved."""
+
+    kind: ClassVar[str]
+    width: int
+    summary_width: int
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "kind" in vars(cls):
+            _KINDS[cls.kind] = cls.from_json
+
+    @property
+    def uncovered(self) -> tuple[str, ...]:
+        """What was taken from private text, as sentences for the guarantee."""
+        return ()
+
+    @property
+    def frozen(self) -> bool:
+        """Whether training leaves it as it is, so that its vectors can be kept."""
+        return not any(parameter.requires_grad for parameter in self.parameters())
+
+    @abstractmethod
+    def prepare(self, tokens: Sequence[str]) -> Prepared:
+        """What `collate` needs to know of one utterance."""
+
+    @abstractmethod
+    def collate(self, prepared: Sequence[Prepared]) -> dict[str, Tensor]:
+        """A batch, padded as little as possible."""
+
+    @abstractmethod
+    def forward(self, inputs: dict[str, Tensor]) -> Encoded: ...
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """The architecture; weights are kept elsewhere."""
+
+    def files(self) -> dict[str, bytes]:
+        """Files that belong to it besides its weights, by name: a vocabulary, a tokeniser."""
+        return {}
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, data: Mapping[str, Any], files: Mapping[str, bytes]) -> Self:
+        """The same architecture with weights that are still to be loaded."""
+
+
+def encoder_from_json(data: Mapping[str, Any], files: Mapping[str, bytes]) -> Encoder:
+    """Build an encoder of the kind that `data` names."""
+    # Kinds are known once their modules are loaded; neither loads transformers by itself.
+    from sottovoce.nlu.encoders import bert, clc  # noqa: F401
+
+    kind = data.get("kind")
+    if kind not in _KINDS:
+        raise InvalidInput(f"Expected an encoder of kind {', '.join(_KINDS)}, got {kind!r}.")
+    return _KINDS[kind](data, files)
+
+
+def padded(rows: Sequence[Tensor], fill: int = 0) -> Tensor:
+    """[rows, longest] one-dimensional tensors under each other.
+
+    >>> padded([torch.tensor([1, 2]), torch.tensor([3])]).tolist()
+    [[1, 2], [3, 0]]
+    """
+    return nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=fill)
+
+
+def prefix_mask(lengths: Tensor, longest: int | None = None) -> Tensor:
+    """[rows, longest] true for the first `lengths` places of every row.
+
+    >>> prefix_mask(torch.tensor([2, 1])).tolist()
+    [[True, True], [True, False]]
+    """
+    size = int(lengths.max()) if longest is None else longest
+    return torch.arange(size, device=lengths.device) < lengths[:, None]
+
+
+def check_words(tokens: Sequence[str]) -> None:
+    if not tokens:
+        raise InvalidInput("Expected an utterance with at least one token, got none.")

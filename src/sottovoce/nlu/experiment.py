@@ -1,0 +1,182 @@
+"""From settings and a corpus to a trained, measured model: what `sottovoce train` does.
+
+The command line, the tuning, the utility studies and the reference models of an audit all call
+`train`, so that they cannot differ in how a model is made.
+"""
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sottovoce import __version__
+from sottovoce.corpora import Utterance
+from sottovoce.corpora.parts import Parts
+from sottovoce.errors import InvalidInput
+from sottovoce.nlu.building import LEDGER, Built, build
+from sottovoce.nlu.data import Encodings
+from sottovoce.nlu.fitting import Fitted, Moment, fit
+from sottovoce.nlu.metrics.bootstrap import intervals
+from sottovoce.nlu.metrics.scores import count
+from sottovoce.nlu.model import JointModel
+from sottovoce.nlu.schema import Schema
+from sottovoce.nlu.settings import Settings
+from sottovoce.privacy.guarantee import SEEDED_STAMP, Unit
+from sottovoce.training import Method, Plan
+
+CHECKPOINT = "checkpoint.pt"
+
+PUBLIC_LABELS = "the names of intents and slots, and which slots an intent may carry, are public"
+SIZE_SEEN = "the number of {unit}s, which set the sampling rate and delta (declare a population)"
+MEASURED = "the scores on the valid and test parts, about the people in those parts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """A trained model, and the run.json that tells how it was made and what it cost."""
+
+    model: JointModel
+    run: dict[str, Any]
+    fitted: Fitted
+
+
+def train(
+    settings: Settings,
+    parts: Parts,
+    schema: Schema | None = None,
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+    on_step: Callable[[Moment], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Trained:
+    """Train on the train part and measure on the others.
+
+    With a `folder`, the ledger and checkpoints are kept there while it runs (the finished model is
+    written by `sottovoce.nlu.run`). Without a `schema` the labels are read off the train part.
+    """
+    schema = schema or Schema.of(parts.train)
+    owners = owners_of(parts.train, settings.unit)
+    population = len(set(owners))
+    plan = settings.plan(population)
+    _seed_weights(settings.seed)
+    built = build(settings, schema, parts.train, owners, plan, folder)
+    plan = built.plan
+    encodings = Encodings(built.model, parts.train)
+    fitted = fit(
+        built.model,
+        encodings,
+        plan,
+        settings.optimisation(),
+        owners=owners,
+        ledger=None if folder is None else folder / LEDGER,
+        checkpoint=None if folder is None else folder / CHECKPOINT,
+        resume=resume,
+        seed=settings.seed,
+        assumptions=_assumptions(schema, built),
+        uncovered=_uncovered(settings, schema, built, parts),
+        on_step=on_step,
+        should_stop=should_stop,
+    )
+    run = _run(settings, parts, plan, fitted)
+    for part in ("valid", "test"):
+        if utterances := getattr(parts, part):
+            run["metrics"][part] = evaluate(built.model, utterances)
+    return Trained(model=built.model, run=run, fitted=fitted)
+
+
+def owners_of(utterances: Sequence[Utterance], unit: Unit) -> list[str]:
+    """Who is protected, for each utterance: itself, or its user.
+
+    >>> owners_of([Utterance(tokens=("stop",), slots=("O",), user="ann")], Unit.USER)
+    ['ann']
+    """
+    if unit is not Unit.USER:
+        return [str(number) for number in range(len(utterances))]
+    for utterance in utterances:
+        if not utterance.user:
+            raise InvalidInput(
+                "Expected a user in every training record to protect users, got none for "
+                f"{utterance.text[:40]!r}; add users, or protect examples (--unit example)."
+            )
+    return [utterance.user for utterance in utterances]
+
+
+def evaluate(model: JointModel, utterances: Sequence[Utterance]) -> dict[str, Any]:
+    """The four scores of a model on labelled utterances, with bootstrap intervals."""
+    predicted = model.predict([utterance.tokens for utterance in utterances])
+    found = [
+        Utterance(tokens=utterance.tokens, slots=tuple(p.slots), intent=p.intent)
+        for utterance, p in zip(utterances, predicted, strict=True)
+    ]
+    counts = count(utterances, found)
+    limits = intervals(counts)
+    return {
+        name: {"value": value, "low": limits[name].low, "high": limits[name].high}
+        for name, value in counts.scores().to_json().items()
+    }
+
+
+def _assumptions(schema: Schema, built: Built) -> list[str]:
+    return [*([PUBLIC_LABELS] if schema.declared else []), *built.assumptions]
+
+
+def _uncovered(settings: Settings, schema: Schema, built: Built, parts: Parts) -> list[str]:
+    return [
+        *schema.uncovered,
+        *built.model.encoder.uncovered,
+        *([SIZE_SEEN.format(unit=settings.unit)] if settings.population is None else []),
+        *([MEASURED] if parts.valid or parts.test else []),
+    ]
+
+
+def _run(settings: Settings, parts: Parts, plan: Plan, fitted: Fitted) -> dict[str, Any]:
+    private = plan.method is not Method.SGD
+    return {
+        "verb": "train",
+        "versions": versions(),
+        "configuration": settings.filled().to_json()
+        | {
+            "population": plan.population,
+            "batch_size": plan.batch_size,
+            "steps": plan.steps,
+            "delta": plan.delta,
+            "noise_multiplier": plan.noise_multiplier if private else None,
+        },
+        "asked": settings.to_json(),
+        "seed": "keyed by the operating system" if settings.seed is None else SEEDED_STAMP,
+        "ledger": fitted.ledger.to_json(),
+        "guarantee": fitted.guarantee.to_json(),
+        "claimed": plan.statement().claimed.to_json() if private else None,
+        "metrics": {},
+        "history": fitted.history,
+        "timings": {
+            "seconds": round(fitted.seconds, 2),
+            "steps": fitted.steps,
+            "examples_per_second": round(fitted.examples / max(fitted.seconds, 1e-9), 1),
+        },
+        "data": {"name": parts.name, **parts.sizes()},
+    }
+
+
+def versions() -> dict[str, str]:
+    """What the model was made with."""
+    found = {"sottovoce": __version__, "python": platform.python_version()}
+    for package in ("torch", "transformers"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _seed_weights(seed: int | None) -> None:
+    """Initial weights are no secret, but two runs should not start alike unless asked to."""
+    if seed is None:
+        torch.seed()
+    else:
+        torch.manual_seed(seed)

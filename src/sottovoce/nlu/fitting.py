@@ -1,0 +1,148 @@
+"""Fit a joint model by a plan: the loop around private training.
+
+It adds what every training wants and costs no privacy: a learning rate that depends on the step
+alone, averaged iterates, checkpoints to resume from, and somebody to tell how far it is.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.nlu.data import Encodings
+from sottovoce.nlu.model import JointModel
+from sottovoce.nlu.optimisation import Optimisation
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.ledger import Ledger
+from sottovoce.training import Method, Plan, PrivateTraining, TailAverage, Worker
+
+MARKS = 20
+"""How often a training is accounted and saved on its way."""
+
+LOSS_SHOWN = (
+    "the training loss that was shown while training; it is not in the run folder, do not publish "
+    "the screen"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """How far a training is; epsilon is what is spent (None without privacy)."""
+
+    step: int
+    steps: int
+    loss: float
+    epsilon: float | None
+    seconds_left: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """What a training came to; `stopped` if it was asked to stop before its last step."""
+
+    guarantee: Guarantee
+    ledger: Ledger
+    history: list[dict[str, float]]
+    steps: int
+    examples: int
+    seconds: float
+    stopped: bool
+
+
+def fit(
+    model: JointModel,
+    encodings: Encodings,
+    plan: Plan,
+    optimisation: Optimisation,
+    *,
+    owners: Sequence[str] | int,
+    ledger: Path | str | None = None,
+    checkpoint: Path | str | None = None,
+    resume: bool = False,
+    seed: int | None = None,
+    assumptions: Sequence[str] = (),
+    uncovered: Sequence[str] = (),
+    on_step: Callable[[Moment], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Fitted:
+    """Train `model` on `encodings` as the plan says; the averaged weights are left in it.
+
+    With `checkpoint`, the state is saved on the way and when `should_stop` says so; `resume`
+    continues from there. Under torchrun every rank calls this.
+    """
+    optimizer = optimisation.optimizer_of(model)
+    training = PrivateTraining(plan, model, optimizer, owners=owners, ledger=ledger, seed=seed)
+    private = plan.method is not Method.SGD
+    for sentence in assumptions:
+        training.assume(sentence)
+    for sentence in (*uncovered, *([LOSS_SHOWN] if private else [])):
+        training.leave_uncovered(sentence)
+    average = TailAverage(model.parameters(), start=round(plan.steps * (1 - optimisation.averaged)))
+    path = None if checkpoint is None else own_checkpoint(checkpoint)
+    if resume and path is not None:
+        average.load_state_dict(training.resume(path)["average"])
+    marks = _marks(plan.steps)
+    epsilon, history = None, list[dict[str, float]]()
+    begun, first, examples, stopped = time.monotonic(), training.step, 0, False
+    _train_mode(model)
+    for step in training.steps():
+        optimisation.set_rate(optimizer, step.number, plan.steps)
+        total = 0.0
+        for indices in step:
+            losses = model.losses(encodings.batch(indices))
+            step.backward(losses)
+            total += float(losses.detach().sum())
+        average.add(step.number)
+        examples += step.size
+        stopped = Worker.this().alone and should_stop()
+        if training.step in marks or stopped:
+            if private:
+                epsilon = training.guarantee().epsilon
+                history.append({"step": training.step, "epsilon": epsilon})
+            else:
+                history.append({"step": training.step, "loss": total / max(1, step.size)})
+            if path is not None:
+                training.save(path, {"average": average.state_dict()})
+        if on_step is not None:
+            pace = (time.monotonic() - begun) / max(1, training.step - first)
+            on_step(
+                Moment(
+                    step=training.step,
+                    steps=plan.steps,
+                    loss=total / max(1, step.size),
+                    epsilon=epsilon,
+                    seconds_left=pace * (plan.steps - training.step),
+                )
+            )
+        if stopped:
+            break
+    if optimisation.averaged:
+        average.put_in_place()
+    model.eval()
+    together = training.ledger()
+    training.close()
+    return Fitted(
+        guarantee=together.guarantee(plan.delta),
+        ledger=together,
+        history=history,
+        steps=training.step,
+        examples=examples,
+        seconds=time.monotonic() - begun,
+        stopped=stopped,
+    )
+
+
+def own_checkpoint(path: Path | str) -> Path:
+    """The checkpoint of this worker: each has its own ledger, so each has its own file."""
+    path, worker = Path(path), Worker.this()
+    return path if worker.alone else path.with_name(f"{path.stem}.rank{worker.rank}{path.suffix}")
+
+
+def _marks(steps: int) -> set[int]:
+    return {round(steps * mark / MARKS) for mark in range(1, MARKS + 1)} | {steps}
+
+
+def _train_mode(model: JointModel) -> None:
+    model.train()
+    if model.encoder.frozen:
+        model.encoder.eval()  # its features must not depend on dropout

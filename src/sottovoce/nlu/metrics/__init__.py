@@ -1,0 +1,26 @@
+"""How good a model is: semantic errors, intents, spans, whole utterances, and how sure that is."""
+
+from sottovoce.nlu.metrics.bootstrap import Change, Interval, intervals, paired_change
+from sottovoce.nlu.metrics.relative import relative_change
+from sottovoce.nlu.metrics.scores import Counts, Scores, count, score
+from sottovoce.nlu.metrics.ser import SemanticErrors, items_of, semantic_errors
+from sottovoce.nlu.metrics.spans import SlotSpan, SpanCounts, slot_spans, spans_by_type
+
+__all__ = [
+    "Change",
+    "Counts",
+    "Interval",
+    "Scores",
+    "SemanticErrors",
+    "SlotSpan",
+    "SpanCounts",
+    "count",
+    "intervals",
+    "items_of",
+    "paired_change",
+    "relative_change",
+    "score",
+    "semantic_errors",
+    "slot_spans",
+    "spans_by_type",
+]

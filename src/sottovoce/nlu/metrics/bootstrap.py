@@ -1,0 +1,100 @@
+"""How far scores would move on other utterances of the same kind: percentile bootstrap.
+
+Utterances are drawn anew with replacement. Many have the same counts, and only how often each
+kind of row was drawn matters, so one multinomial draw over the kinds is a whole resample.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput
+from sottovoce.nlu.metrics.relative import relative_change
+from sottovoce.nlu.metrics.scores import COLUMNS, NAMES, Counts, ratios
+
+RESAMPLES = 2000
+# So many numbers of draws at a time, to stay within a few megabytes.
+_AT_ONCE = 2_000_000
+
+
+class Interval(NamedTuple):
+    """From the lower to the upper percentile."""
+
+    low: float
+    high: float
+
+
+def intervals(
+    counts: Counts, *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int | None = 0
+) -> dict[str, Interval]:
+    """An interval for each of the four scores, by name."""
+    drawn = ratios(_resampled(counts.rows, resamples, seed))
+    return _percentiles(drawn, confidence)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A score against that of a baseline on the same utterances."""
+
+    difference: float
+    interval: Interval
+    """Of the difference: if 0 is outside, it is more than chance."""
+    relative: float
+    """As a share of the baseline's score."""
+
+
+def paired_change(
+    counts: Counts,
+    baseline: Counts,
+    *,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int | None = 0,
+) -> dict[str, Change]:
+    """The change of every score; both systems meet the same resampled utterances.
+
+    >>> better, worse = Counts(np.array([[1, 0, 2, 1, 2, 1, 1]] * 9)), Counts(
+    ...     np.array([[1, 1, 2, 1, 1, 0, 0]] * 9))
+    >>> paired_change(better, worse)["ser"]
+    Change(difference=-0.5, interval=Interval(low=-0.5, high=-0.5), relative=-1.0)
+    """
+    if len(counts) != len(baseline):
+        raise InvalidInput(
+            f"Expected a baseline on the same {len(counts):,} utterances, got {len(baseline):,}."
+        )
+    sums = _resampled(np.hstack([counts.rows, baseline.rows]), resamples, seed)
+    width = len(COLUMNS)
+    found = _percentiles(ratios(sums[:, :width]) - ratios(sums[:, width:]), confidence)
+    ours, theirs = counts.scores().to_json(), baseline.scores().to_json()
+    return {
+        name: Change(
+            ours[name] - theirs[name], found[name], relative_change(ours[name], theirs[name])
+        )
+        for name in NAMES
+    }
+
+
+def _resampled(rows: NDArray[np.int64], resamples: int, seed: int | None) -> NDArray[np.int64]:
+    """[resamples, columns] the sums of the counts of utterances drawn anew."""
+    _validate.at_least_one("resamples", resamples)
+    if len(rows) == 0:
+        raise InvalidInput("Expected utterances to draw from, got none.")
+    kinds, often = np.unique(rows, axis=0, return_counts=True)
+    rng = np.random.default_rng(seed)
+    step = max(1, _AT_ONCE // len(kinds))
+    sums = [
+        rng.multinomial(len(rows), often / len(rows), size=min(step, resamples - start)) @ kinds
+        for start in range(0, resamples, step)
+    ]
+    return np.concatenate(sums)
+
+
+def _percentiles(drawn: NDArray[np.float64], confidence: float) -> dict[str, Interval]:
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"Expected confidence between 0 and 1, got {confidence:g}.")
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
+    return {name: Interval(float(low[i]), float(high[i])) for i, name in enumerate(NAMES)}

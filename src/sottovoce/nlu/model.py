@@ -1,0 +1,221 @@
+"""The joint model: an encoder, what the heads see of it, an intent head, and a CRF over slot tags.
+
+The loss of an utterance is cross entropy of its intent plus the CRF's negative log-likelihood of
+its tags. Where the schema has an ontology, intent and slots are decoded together: the best pair of
+an intent and tags that it may carry, by log p(intent) + score of the tags.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sottovoce import _validate
+from sottovoce.corpora import Utterance
+from sottovoce.errors import InvalidInput
+from sottovoce.nlu.crf import Crf
+from sottovoce.nlu.data import Batch, Encodings
+from sottovoce.nlu.encoders.base import Encoded, Encoder, encoder_from_json
+from sottovoce.nlu.readout import Readout
+from sottovoce.nlu.schema import Schema
+from sottovoce.nlu.viterbi import decode, marginals
+
+TRIED_INTENTS = 5
+"""How many of the likeliest intents are decoded with their own slots."""
+
+Reduction = Literal["sum", "mean"]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model makes of an utterance; probabilities are the model's own."""
+
+    intent: str
+    probability: float
+    slots: tuple[str, ...]
+    slot_probabilities: tuple[float, ...]
+
+
+class JointModel(nn.Module):
+    """Intent and slots of an utterance, from one encoder.
+
+    >>> from sottovoce.nlu.encoders.clc import Clc, ClcShape
+    >>> from sottovoce.nlu.encoders.words import Words
+    >>> schema = Schema(intents=("call", "stop"), slot_types=("who",), slots_of=None, declared=True)
+    >>> shape = ClcShape(word_width=4, filters=3, hidden=5, layers=1)
+    >>> model = JointModel(schema, Clc(Words.hashed(10), shape))
+    >>> model.predict([["call", "mum"]])[0].probability         # it has learnt nothing yet
+    0.5
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        encoder: Encoder,
+        readout: Readout | None = None,
+        *,
+        slot_reduction: Reduction = "sum",
+    ) -> None:
+        """Heads are zero at first: every label is equally likely."""
+        super().__init__()
+        _validate.one_of("slot_reduction", slot_reduction, ("sum", "mean"))
+        self.schema, self.encoder, self.slot_reduction = schema, encoder, slot_reduction
+        self.readout = readout or Readout(encoder.width, encoder.summary_width)
+        if self.readout.sizes != (encoder.width, encoder.summary_width):
+            raise InvalidInput(
+                f"Expected a readout for widths {encoder.width} and {encoder.summary_width}, "
+                f"got one for {self.readout.sizes[0]} and {self.readout.sizes[1]}."
+            )
+        self.intent = nn.Linear(self.readout.summary_width, len(schema.intents))
+        self.slot = nn.Linear(self.readout.width, len(schema.tags))
+        self.crf = Crf(len(schema.tags))
+        for head in (self.intent, self.slot):
+            nn.init.zeros_(head.weight)
+            nn.init.zeros_(head.bias)
+
+    @property
+    def device(self) -> torch.device:
+        return self.intent.weight.device
+
+    def heads(self, inputs: dict[str, Tensor] | Encoded) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores of intents [B, I], of tags [B, T, K], and the mask of words [B, T]."""
+        kept = isinstance(inputs, Encoded)
+        encoded = inputs if isinstance(inputs, Encoded) else self.encoder(inputs)
+        seen = self.readout.surround(encoded) if kept else self.readout(encoded)
+        return self.intent(seen.utterance), self.slot(seen.words), seen.mask
+
+    def losses(self, batch: Batch) -> Tensor:
+        """[examples] the loss of each."""
+        batch = batch.to(self.device)
+        intents, emissions, mask = self.heads(batch.inputs)
+        by_intent = functional.cross_entropy(intents, batch.intents, reduction="none")
+        by_slots: Tensor = self.crf(emissions, batch.tags, mask)
+        if self.slot_reduction == "mean":
+            by_slots = by_slots / mask.sum(1)
+        return by_intent + by_slots
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.losses(batch)
+
+    @torch.no_grad()
+    def predict(self, tokens: Sequence[Sequence[str]], *, batch_size: int = 64) -> list[Prediction]:
+        """Intent and slots of every utterance, each a list of words."""
+        _validate.at_least_one("batch_size", batch_size)
+        found: list[Prediction | None] = [None] * len(tokens)
+        encodings = Encodings(self, [_unlabelled(words) for words in tokens], False, labelled=False)
+        with _evaluating(self):
+            for chosen in encodings.sorted_pieces(batch_size):
+                batch = encodings.batch(chosen).to(self.device)
+                predicted = self._predict(*self.heads(batch.inputs))
+                for number, prediction in zip(chosen.tolist(), predicted, strict=True):
+                    found[number] = prediction
+        return [prediction for prediction in found if prediction is not None]
+
+    def _predict(self, intents: Tensor, emissions: Tensor, mask: Tensor) -> list[Prediction]:
+        logs = intents.log_softmax(-1)
+        chosen, paths = self._decode(logs, emissions, mask)
+        posteriors = marginals(self.crf, emissions, mask).cpu()
+        predictions = []
+        for row, (number, path) in enumerate(zip(chosen, paths, strict=True)):
+            sure = posteriors[row, torch.arange(len(path)), torch.tensor(path)]
+            predictions.append(
+                Prediction(
+                    intent=self.schema.intents[number],
+                    probability=min(1.0, float(logs[row, number].exp())),
+                    slots=tuple(self.schema.tags[tag] for tag in path),
+                    slot_probabilities=tuple(sure.clamp(0, 1).tolist()),
+                )
+            )
+        return predictions
+
+    def _decode(
+        self, logs: Tensor, emissions: Tensor, mask: Tensor
+    ) -> tuple[list[int], list[list[int]]]:
+        """The chosen intent and the tags of every utterance."""
+        tags = self.schema.tags
+        if self.schema.slots_of is None:
+            return logs.argmax(-1).tolist(), decode(self.crf, emissions, mask, tags=tags).tags
+        tried = min(TRIED_INTENTS, len(self.schema.intents))
+        best, which = logs.topk(tried, -1)
+        allowed = torch.tensor(self.schema.allowed(), device=logs.device)[which.flatten()]
+        decoded = decode(
+            self.crf,
+            emissions.repeat_interleave(tried, 0),
+            mask.repeat_interleave(tried, 0),
+            allowed,
+            tags,
+        )
+        together = best + decoded.scores.view_as(best)
+        winner = together.argmax(-1)
+        numbers = which.gather(1, winner[:, None])[:, 0].tolist()
+        rows = (torch.arange(len(logs), device=logs.device) * tried + winner).tolist()
+        return numbers, [decoded.tags[row] for row in rows]
+
+    @torch.no_grad()
+    def log_probabilities(
+        self, utterances: Sequence[Utterance], *, batch_size: int = 64
+    ) -> list[float]:
+        """log p(intent, slots | words) of every utterance; a label it does not know is refused."""
+        found = torch.zeros(len(utterances))
+        encodings = Encodings(self, utterances, False)
+        with _evaluating(self):
+            for chosen in encodings.sorted_pieces(batch_size):
+                batch = encodings.batch(chosen).to(self.device)
+                intents, emissions, mask = self.heads(batch.inputs)
+                loss = functional.cross_entropy(intents, batch.intents, reduction="none")
+                found[chosen] = -(loss + self.crf(emissions, batch.tags, mask)).cpu()
+        return found.tolist()
+
+    @torch.no_grad()
+    def scores(
+        self, utterances: Sequence[Utterance], *, batch_size: int = 64
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Posteriors of intents [B, I], and of each word's tags, a [T, K] for every utterance."""
+        intents = torch.zeros(len(utterances), len(self.schema.intents))
+        words = [torch.zeros(0)] * len(utterances)
+        encodings = Encodings(self, utterances, False, labelled=False)
+        with _evaluating(self):
+            for chosen in encodings.sorted_pieces(batch_size):
+                scored, emissions, mask = self.heads(encodings.batch(chosen).to(self.device).inputs)
+                intents[chosen] = scored.softmax(-1).cpu()
+                posteriors = marginals(self.crf, emissions, mask).cpu()
+                for row, number in enumerate(chosen.tolist()):
+                    words[number] = posteriors[row, : int(encodings.lengths[number])].clone()
+        return intents, words
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "encoder": self.encoder.to_json(),
+            "readout": self.readout.to_json(),
+            "slot_reduction": self.slot_reduction,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], schema: Schema, files: Mapping[str, bytes]) -> Self:
+        """The same architecture, with weights that are still to be loaded."""
+        return cls(
+            schema,
+            encoder_from_json(data["encoder"], files),
+            Readout.from_json(data["readout"]),
+            slot_reduction=data["slot_reduction"],
+        )
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Without dropout inside, and afterwards as it was."""
+    mode = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(mode)
+
+
+def _unlabelled(words: Sequence[str]) -> Utterance:
+    tokens = tuple(words)
+    return Utterance(tokens=tokens, slots=("O",) * len(tokens))

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sottovoce.errors import CannotAccount
+from sottovoce.privacy.accountants import gaussian
 from sottovoce.privacy.accounting import Entry, account
 from sottovoce.privacy.facts import (
     BoundedRelease,
@@ -163,3 +164,24 @@ def test_pools_that_cannot_be_ordered_are_bounded() -> None:
     ]
     with pytest.raises(CannotAccount, match="combinations"):
         guarantee(*members, relation=Relation.REPLACE_ONE)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("noise", [0.001, 0.01, 0.1, 1.0, 10.0])
+def test_a_sample_of_everybody_is_the_gaussian_mechanism(relation: Relation, noise: float) -> None:
+    """Rate 1 amplifies nothing; with hardly any noise it must not overflow either."""
+    step = NoisySum(
+        unit=Unit.EXAMPLE, clip_norm=10.0, noise_stds=(noise * 10,), sampling_rate=1.0
+    )
+    found = account([Entry(step, 80)], unit=Unit.EXAMPLE, relation=relation, delta=0.1)
+    shift = 2 if relation is Relation.REPLACE_ONE else 1
+    assert found.epsilon == pytest.approx(gaussian.epsilon_of(shift * 80**0.5 / noise, 0.1))
+
+
+def test_next_to_everybody_and_next_to_no_noise_is_still_a_number() -> None:
+    for rate in (0.5, 0.99, 1 - 1e-12):
+        step = NoisySum(unit=Unit.EXAMPLE, clip_norm=1.0, noise_stds=(0.01,), sampling_rate=rate)
+        found = account(
+            [Entry(step, 80)], unit=Unit.EXAMPLE, relation=Relation.ADD_OR_REMOVE, delta=0.1
+        )
+        assert 1e5 < found.epsilon <= gaussian.epsilon_of(80**0.5 / 0.01, 0.1)

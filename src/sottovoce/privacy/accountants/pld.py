@@ -60,7 +60,11 @@ def epsilon_of(
     while 0 < epsilon < math.inf and width > 2 * grid_width(epsilon, releases):
         finest = epsilon / (_COARSE_POINTS if math.isinf(width) else _MOST_POINTS)
         width = min(max(grid_width(epsilon, releases), finest), _WIDEST)
-        epsilon = min(epsilon, _compose(losses, width, relation).get_epsilon_for_delta(delta))
+        try:
+            tighter = _compose(losses, width, relation).get_epsilon_for_delta(delta)
+        except OverflowError:  # losses below -700, where almost nothing is left of the noise
+            break
+        epsilon = min(epsilon, tighter)
     return float(epsilon)
 
 

@@ -51,11 +51,9 @@ def adding_delta(epsilons: _Array, rate: float, noise: float) -> _Array:
     # The loss at x is -ln(1 - q + q e^((2x-1)/(2 z^2))): it exceeds epsilon left of `edge`.
     edge = 0.5 + noise**2 * (_log_of_excess(-epsilon, rate) - math.log(rate))
     deltas = np.zeros(epsilons.shape)
-    deltas[informative] = (
-        ndtr(edge / noise)
-        - (1 - rate) * np.exp(epsilon + log_ndtr(edge / noise))
-        - rate * np.exp(epsilon + log_ndtr((edge - 1) / noise))
-    )
+    deltas[informative] = ndtr(edge / noise) - rate * np.exp(epsilon + log_ndtr((edge - 1) / noise))
+    if rate < 1:  # at rate 1 the factor is 0, and the exponential may be infinite
+        deltas[informative] -= (1 - rate) * np.exp(epsilon + log_ndtr(edge / noise))
     return np.clip(deltas, 0.0, 1.0)
 
 

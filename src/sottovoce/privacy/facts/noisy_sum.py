@@ -112,7 +112,8 @@ class NoisySum(Fact):
 
     def losses(self, relation: Relation) -> list[tuple[Loss, int]]:
         noise = self.noise_multiplier(relation)
-        if self.sampling is not Sampling.POISSON:
+        if self.sampling is not Sampling.POISSON or self.sampling_rate == 1:
+            # A sample of everybody hides nobody: no amplification, and a closed form.
             return [(GaussianLoss(1 / noise), 1)]
         assert self.sampling_rate is not None
         if self.contribution is Contribution.PER_UNIT:

@@ -5,13 +5,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench docs clean
 
 help:
 	@echo "make demo   set up .venv and run the demo"
 	@echo "make test   set up .venv with development tools, check the code and run all tests"
 	@echo "make lint   ruff, mypy --strict and the import layers"
 	@echo "make bench  run the benchmarks and write benchmarks/results"
+	@echo "make docs   generate the reference pages and build the site into site/"
 	@echo "make clean  remove .venv and caches"
 
 demo: .venv/user
@@ -34,8 +35,12 @@ lint: .venv/developer
 bench: .venv/developer
 	@for race in benchmarks/*.py; do echo "== $$race"; $(BIN)/python "$$race" || exit 1; done
 
+docs: .venv/developer
+	@$(BIN)/python -m docs.generators
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf site .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 .venv/bin/python:
 	@echo "== making the virtual environment .venv"
@@ -44,7 +49,7 @@ clean:
 
 .venv/user: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "== installing sottovoce into .venv (a few minutes the first time)"
-	@$(PIP) install --quiet --constraint constraints.txt --editable .
+	@$(PIP) install --quiet --constraint constraints.txt --editable ".[bert]"
 	@touch $@
 
 .venv/developer: pyproject.toml constraints.txt | .venv/bin/python

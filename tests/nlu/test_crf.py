@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu import chain
-from sottovoce.nlu.crf import Crf
+from sottovoce.nlu.crf import Crf, bio_constraints
 from sottovoce.training.bookkeeping import BookKeeper
 
 # Enumeration is exponential: a few short sentences are enough.
@@ -284,3 +284,34 @@ def test_bad_arguments() -> None:
         crf(emissions, tags, tags)
     with pytest.raises(InvalidInput, match="at least one tag"):
         Crf(0)
+
+
+def test_named_tags_rule_out_what_is_no_bio() -> None:
+    """The likelihood is among BIO sequences only, and impossible moves are never learnt."""
+    names = ("O", "B-a", "I-a", "B-b", "I-b")
+    torch.manual_seed(4)
+    crf, plain = Crf(5, names), Crf(5)
+    for parameter in crf.parameters():
+        torch.nn.init.normal_(parameter)
+    plain.load_state_dict(crf.state_dict())
+    emissions = torch.randn(1, 3, 5)
+    first, following = bio_constraints(names)
+    every = torch.cartesian_prod(*[torch.arange(5)] * 3)
+    possible = first[every[:, 0]] & following[every[:, 0], every[:, 1]]
+    possible &= following[every[:, 1], every[:, 2]]
+    mask = torch.ones(len(every), 3, dtype=torch.bool)
+    scores = -plain(emissions.expand(len(every), -1, -1), every, mask)
+    wanted = scores[possible] - scores[possible].logsumexp(0)
+    found = -crf(emissions.expand(int(possible.sum()), -1, -1), every[possible], mask[possible])
+    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=0)
+    found.sum().backward()  # type: ignore[no-untyped-call]
+    assert crf.transitions.grad is not None
+    assert crf.start.grad is not None
+    assert bool((crf.transitions.grad[~following] == 0).all())
+    assert bool((crf.start.grad[~first] == 0).all())
+    assert bool((crf.transitions.grad[following] != 0).all())
+
+
+def test_wrong_number_of_names() -> None:
+    with pytest.raises(InvalidInput, match="names of 3 tags, got 2"):
+        Crf(3, ("O", "B-a"))

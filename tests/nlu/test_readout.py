@@ -34,16 +34,27 @@ def test_standardised_on_the_public_text() -> None:
 
 
 def test_whitened_strongest_first() -> None:
-    readout, encoded = learnt(ReadoutPlan(evening=Evening.WHITEN, components=4, ridge=0.0))
+    readout, encoded = learnt(
+        ReadoutPlan(evening=Evening.WHITEN, components=4, summary_components=3, ridge=0.0)
+    )
     seen = readout(encoded)
     words = seen.words[seen.mask]
-    assert (readout.width, readout.summary_width) == (4, 4)
+    assert (readout.width, readout.summary_width) == (4, 3)
     covariance = torch.cov(words.t(), correction=0)
     torch.testing.assert_close(covariance, torch.eye(4), atol=2e-3, rtol=0)
     plain = encoded.words[encoded.mask]
-    strongest = torch.linalg.eigh(torch.cov(plain.t(), correction=0))[1][:, -1]
-    first = readout.words.scale[:, 0]
+    strongest = torch.linalg.eigh(torch.corrcoef(plain.t()))[1][:, -1]
+    first = readout.words.scale[:, 0] * plain.std(0)
     assert abs(torch.cosine_similarity(first, strongest, 0)) > 0.999
+
+
+def test_one_long_on_average() -> None:
+    for evening in (Evening.WHITEN, Evening.STANDARDISE):
+        readout, encoded = learnt(ReadoutPlan(evening=evening, unit=True))
+        seen = readout(encoded)
+        squares = seen.words[seen.mask].square().sum(-1)
+        assert float(squares.mean()) == pytest.approx(1, abs=1e-3)
+        assert float(squares.std()) > 0.01  # single vectors keep their own lengths
 
 
 def test_neighbours_and_nothing_beyond_the_ends() -> None:
@@ -51,8 +62,17 @@ def test_neighbours_and_nothing_beyond_the_ends() -> None:
     words = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]]])
     mask = torch.tensor([[True, True, False]])
     seen = readout(Encoded(words, torch.zeros(1, 3), mask))
-    assert seen.words[0, 0].tolist() == [0, 0, 1, 2, 3, 4]
-    assert seen.words[0, 1].tolist() == [1, 2, 3, 4, 0, 0]
+    assert seen.words[0, 0].tolist() == [1, 2, 0, 0, 3, 4]
+    assert seen.words[0, 1].tolist() == [3, 4, 1, 2, 0, 0]
+
+
+def test_only_the_strongest_of_the_neighbours() -> None:
+    readout, encoded = learnt(ReadoutPlan(evening=Evening.WHITEN, window=1, neighbours=2))
+    own = readout.even(encoded).words
+    seen = readout(encoded).words
+    assert readout.width == seen.shape[-1] == own.shape[-1] + 4
+    torch.testing.assert_close(seen[:, 1:, -4:-2], own[:, :-1, :2])
+    torch.testing.assert_close(seen[:, :-1, -2:], own[:, 1:, :2])
 
 
 def test_one_length_for_all() -> None:

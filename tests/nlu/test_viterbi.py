@@ -11,7 +11,8 @@ from tests.training.reference import few, seeds
 
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.crf import Crf
-from sottovoce.nlu.viterbi import bio_constraints, decode, log_partition, marginals
+from sottovoce.nlu.crf import bio_constraints
+from sottovoce.nlu.viterbi import decode, log_partition, marginals
 
 BIO = ("O", "B-a", "I-a", "B-b", "I-b")
 short = st.lists(st.integers(0, 4), min_size=1, max_size=4)

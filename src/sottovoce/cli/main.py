@@ -15,9 +15,15 @@ VERBS: Mapping[str, str] = {
     "deid": "sottovoce.cli.deid:deid",
     "demo": "sottovoce.cli.demo:demo",
     "epsilon": "sottovoce.cli.epsilon:epsilon",
+    "evaluate": "sottovoce.cli.evaluate:evaluate",
     "federate": "sottovoce.cli.federate:federate",
     "lm": "sottovoce.cli.lm:lm",
+    "predict": "sottovoce.cli.predict:predict",
+    "pretrain": "sottovoce.cli.pretrain:pretrain",
+    "report": "sottovoce.cli.report:report",
     "rescore": "sottovoce.cli.rescore:rescore_verb",
+    "serve": "sottovoce.cli.serve:serve",
+    "train": "sottovoce.cli.train:train",
 }
 
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sottovoce.corpora import Utterance
 from sottovoce.corpora.atomic import text_output
@@ -18,8 +19,9 @@ from sottovoce.nlu.encoders.clc import Clc
 from sottovoce.nlu.encoders.tuning import Tuned, Tuning, tune
 from sottovoce.nlu.encoders.words import Words, WordSource, private_words, words_of_vectors
 from sottovoce.nlu.model import JointModel
+from sottovoce.nlu.pretraining.reading import has_reading, load_reading
 from sottovoce.nlu.readout import Readout
-from sottovoce.nlu.recipes import ModelKind, Reading, reading_for
+from sottovoce.nlu.recipes import ModelKind, reading_for
 from sottovoce.nlu.schema import Schema
 from sottovoce.nlu.settings import Settings
 from sottovoce.privacy.ledger import Ledger
@@ -32,8 +34,11 @@ LEDGER = "ledger.jsonl"
 SPARE = 100
 """Rows of the word table that all unlisted words share."""
 PAPER = "paper"
-PUBLIC_UTTERANCES = 1000
+PUBLIC_UTTERANCES = 400
 """Made-up utterances of each domain that public statistics are taken from."""
+
+_STATISTICS: dict[tuple[str, str], dict[str, Any]] = {}
+"""Public statistics that were taken before in this process, by encoder and tuning."""
 
 PUBLIC_ENCODER = "the encoder {name} was made from public text only"
 PUBLIC_VECTORS = "the word vectors are public"
@@ -59,9 +64,8 @@ def build(
 ) -> Built:
     """The model of `settings`; a private vocabulary is paid for in the folder's ledger first."""
     if settings.model is ModelKind.BERT:
-        encoder = _bert(settings)
+        encoder, readout = _bert(settings)
         tune(encoder, tuning_of(settings.filled().tuning or Tuned.FROZEN))
-        readout = _readout(settings, encoder)
         model = JointModel(schema, encoder, readout)
         public = () if settings.encoder == PAPER else (PUBLIC_ENCODER.format(name=encoder.source),)
         return Built(model=model, plan=plan, assumptions=public)
@@ -96,23 +100,29 @@ def tuning_of(text: str) -> Tuning:
     )
 
 
-def _bert(settings: Settings) -> Bert:
-    reading = reading_for(settings.filled().tuning)
+def _bert(settings: Settings) -> tuple[Bert, Readout]:
+    """The encoder, and what the heads see of it by the statistics of public text."""
+    tuning = settings.filled().tuning
+    reading = reading_for(tuning)
+    if tuning == Tuned.FROZEN and has_reading(settings.encoder):
+        return load_reading(settings.encoder)
     if settings.encoder == PAPER:
-        return Bert.untrained(MINILM, layers=(-1,), summary=reading.summary)
-    return Bert.load(settings.encoder, layers=reading.layers, summary=reading.summary)
-
-
-def _readout(settings: Settings, encoder: Bert) -> Readout:
-    reading: Reading = reading_for(settings.filled().tuning)
+        encoder = Bert.untrained(MINILM, summary=reading.summary)
+    else:
+        encoder = Bert.load(settings.encoder, layers=reading.layers, summary=reading.summary)
     readout = Readout(encoder.width, encoder.summary_width, reading.plan)
-    made_up = (
-        utterance.tokens
-        for domain in DOMAINS
-        for utterance in generate(domain, size=PUBLIC_UTTERANCES, seed=0)
-    )
-    readout.learn(encoder, made_up)
-    return readout
+    known = _STATISTICS.get((settings.encoder, str(tuning)))
+    if known is None or settings.encoder == PAPER:  # untrained weights differ every time
+        made_up = (
+            utterance.tokens
+            for domain in DOMAINS
+            for utterance in generate(domain, size=PUBLIC_UTTERANCES, seed=0)
+        )
+        readout.learn(encoder, made_up)
+        _STATISTICS[settings.encoder, str(tuning)] = readout.state_dict()
+    else:
+        readout.load_state_dict(known)
+    return encoder, readout
 
 
 def _vocabulary(

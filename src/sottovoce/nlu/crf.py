@@ -8,6 +8,7 @@ sentence by sentence. They come out of one forward and one backward sweep (`chai
 clipping costs little more: the rule below hands each sentence's own gradients to the tape.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from sottovoce.corpora import OUTSIDE
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.chain import Chain, Layout, run
 from sottovoce.training.layers.function import apply
@@ -23,6 +25,9 @@ from sottovoce.training.layers.registry import rule_for
 from sottovoce.training.records.grouping import norm_dtype
 from sottovoce.training.records.instantiated import Instantiated
 from sottovoce.training.records.tape import Tape
+
+IMPOSSIBLE = -1e4
+"""The score of what cannot be: its exponential is zero, and float32 still adds up around it."""
 
 
 class Crf(nn.Module):
@@ -35,10 +40,19 @@ class Crf(nn.Module):
     tensor([4.3944, 1.0986])
     """
 
-    def __init__(self, tags: int) -> None:
+    never_first: Tensor
+    never_next: Tensor
+
+    def __init__(self, tags: int, names: Sequence[str] | None = None) -> None:
+        """With the `names` of the tags, sequences that are no BIO are impossible."""
         super().__init__()
         if tags < 1:
             raise InvalidInput(f"Expected at least one tag, got {tags}.")
+        first, following = bio_constraints(names or [OUTSIDE] * tags)
+        if len(first) != tags:
+            raise InvalidInput(f"Expected the names of {tags} tags, got {len(first)}.")
+        self.register_buffer("never_first", ~first, persistent=False)
+        self.register_buffer("never_next", ~following, persistent=False)
         self.transitions = nn.Parameter(torch.zeros(tags, tags))
         self.start = nn.Parameter(torch.zeros(tags))
         self.end = nn.Parameter(torch.zeros(tags))
@@ -46,6 +60,14 @@ class Crf(nn.Module):
     @property
     def tags(self) -> int:
         return len(self.start)
+
+    def weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Start, end and transitions, with what is impossible at a score that nothing outweighs."""
+        return (
+            self.start.masked_fill(self.never_first, IMPOSSIBLE),
+            self.end,
+            self.transitions.masked_fill(self.never_next, IMPOSSIBLE),
+        )
 
     def forward(self, emissions: Tensor, tags: Tensor, mask: Tensor | None = None) -> Tensor:
         """[batch] the negative log-likelihood of each sentence, summed over its words.
@@ -58,8 +80,7 @@ class Crf(nn.Module):
         layout = Layout.of(mask)
         if layout.rows == 0:
             return _nothing(emissions)
-        parameters = (self.start, self.end, self.transitions)
-        losses: Tensor = apply(_Likelihood, emissions, *parameters, gold, layout)
+        losses: Tensor = apply(_Likelihood, emissions, *self.weights(), gold, layout)
         return losses
 
     def extra_repr(self) -> str:
@@ -78,6 +99,25 @@ def crf_rule(
         return _nothing(emissions)
     losses: Tensor = apply(_Recorded, emissions, tape.anchor, tape, module, gold, layout)
     return losses
+
+
+def bio_constraints(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """[tags] which may come first, and [tags, tags] which may follow which.
+
+    >>> first, following = bio_constraints(("O", "B-a", "I-a", "I-b"))
+    >>> first.tolist(), following[:, 2].tolist(), following[:, 3].tolist()
+    ([True, True, False, False], [False, True, True, False], [False, False, False, True])
+    """
+    inside = [tag.removeprefix("I-") if tag.startswith("I-") else None for tag in tags]
+    first = torch.tensor([kind is None for kind in inside], dtype=torch.bool)
+    following = torch.tensor(
+        [
+            [kind is None or before in (f"B-{kind}", f"I-{kind}") for kind in inside]
+            for before in tags
+        ],
+        dtype=torch.bool,
+    )
+    return first, following
 
 
 def checked_mask(crf: Crf, emissions: Tensor, mask: Tensor | None) -> Tensor:
@@ -223,8 +263,7 @@ class _Recorded(Function):
         tags: Tensor,
         layout: Layout,
     ) -> Tensor:
-        parameters = (crf.start, crf.end, crf.transitions)
-        ctx.sweep, losses = _Sweep.over(emissions, parameters, tags, layout)
+        ctx.sweep, losses = _Sweep.over(emissions, crf.weights(), tags, layout)
         ctx.tape, ctx.crf = tape, crf
         return losses
 

@@ -1,8 +1,10 @@
 """The joint model: an encoder, what the heads see of it, an intent head, and a CRF over slot tags.
 
-The loss of an utterance is cross entropy of its intent plus the CRF's negative log-likelihood of
-its tags. Where the schema has an ontology, intent and slots are decoded together: the best pair of
-an intent and tags that it may carry, by log p(intent) + score of the tags.
+    -log p(intent, tags | words) = -log p(intent | words) - log p(tags | intent, words)
+
+The first is cross entropy, the second the CRF's negative log-likelihood among sequences that are
+BIO and, where the schema has an ontology, that the intent may carry. The same is decoded: the best
+pair of an intent and tags. So no part of the model has to learn what the ontology says.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,12 +19,12 @@ from torch.nn import functional
 from sottovoce import _validate
 from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.crf import Crf
+from sottovoce.nlu.crf import IMPOSSIBLE, Crf
 from sottovoce.nlu.data import Batch, Encodings
 from sottovoce.nlu.encoders.base import Encoded, Encoder, encoder_from_json
 from sottovoce.nlu.readout import Readout
 from sottovoce.nlu.schema import Schema
-from sottovoce.nlu.viterbi import decode, marginals
+from sottovoce.nlu.viterbi import decode, log_partition, marginals
 
 TRIED_INTENTS = 5
 """How many of the likeliest intents are decoded with their own slots."""
@@ -52,6 +54,9 @@ class JointModel(nn.Module):
     0.5
     """
 
+    allowed: Tensor
+    """[intents, tags] what the ontology lets an intent carry."""
+
     def __init__(
         self,
         schema: Schema,
@@ -72,7 +77,9 @@ class JointModel(nn.Module):
             )
         self.intent = nn.Linear(self.readout.summary_width, len(schema.intents))
         self.slot = nn.Linear(self.readout.width, len(schema.tags))
-        self.crf = Crf(len(schema.tags))
+        self.crf = Crf(len(schema.tags), schema.tags)
+        allowed = torch.tensor(schema.allowed(), dtype=torch.bool)
+        self.register_buffer("allowed", allowed, persistent=False)
         for head in (self.intent, self.slot):
             nn.init.zeros_(head.weight)
             nn.init.zeros_(head.bias)
@@ -88,12 +95,18 @@ class JointModel(nn.Module):
         seen = self.readout.surround(encoded) if kept else self.readout(encoded)
         return self.intent(seen.utterance), self.slot(seen.words), seen.mask
 
+    def under(self, intents: Tensor, emissions: Tensor) -> Tensor:
+        """Emissions [B, T, K] without the tags that these intents [B] may not carry."""
+        if self.schema.slots_of is None:
+            return emissions
+        return emissions.masked_fill(~self.allowed[intents][:, None], IMPOSSIBLE)
+
     def losses(self, batch: Batch) -> Tensor:
         """[examples] the loss of each."""
         batch = batch.to(self.device)
         intents, emissions, mask = self.heads(batch.inputs)
         by_intent = functional.cross_entropy(intents, batch.intents, reduction="none")
-        by_slots: Tensor = self.crf(emissions, batch.tags, mask)
+        by_slots: Tensor = self.crf(self.under(batch.intents, emissions), batch.tags, mask)
         if self.slot_reduction == "mean":
             by_slots = by_slots / mask.sum(1)
         return by_intent + by_slots
@@ -118,9 +131,9 @@ class JointModel(nn.Module):
     def _predict(self, intents: Tensor, emissions: Tensor, mask: Tensor) -> list[Prediction]:
         logs = intents.log_softmax(-1)
         chosen, paths = self._decode(logs, emissions, mask)
-        posteriors = marginals(self.crf, emissions, mask).cpu()
+        posteriors = marginals(self.crf, self.under(chosen, emissions), mask).cpu()
         predictions = []
-        for row, (number, path) in enumerate(zip(chosen, paths, strict=True)):
+        for row, (number, path) in enumerate(zip(chosen.tolist(), paths, strict=True)):
             sure = posteriors[row, torch.arange(len(path)), torch.tensor(path)]
             predictions.append(
                 Prediction(
@@ -134,26 +147,21 @@ class JointModel(nn.Module):
 
     def _decode(
         self, logs: Tensor, emissions: Tensor, mask: Tensor
-    ) -> tuple[list[int], list[list[int]]]:
-        """The chosen intent and the tags of every utterance."""
-        tags = self.schema.tags
+    ) -> tuple[Tensor, list[list[int]]]:
+        """The chosen intent [B] and the tags of every utterance."""
         if self.schema.slots_of is None:
-            return logs.argmax(-1).tolist(), decode(self.crf, emissions, mask, tags=tags).tags
+            return logs.argmax(-1), decode(self.crf, emissions, mask).tags
         tried = min(TRIED_INTENTS, len(self.schema.intents))
         best, which = logs.topk(tried, -1)
-        allowed = torch.tensor(self.schema.allowed(), device=logs.device)[which.flatten()]
-        decoded = decode(
-            self.crf,
-            emissions.repeat_interleave(tried, 0),
-            mask.repeat_interleave(tried, 0),
-            allowed,
-            tags,
-        )
-        together = best + decoded.scores.view_as(best)
-        winner = together.argmax(-1)
-        numbers = which.gather(1, winner[:, None])[:, 0].tolist()
-        rows = (torch.arange(len(logs), device=logs.device) * tried + winner).tolist()
-        return numbers, [decoded.tags[row] for row in rows]
+        wide, masks = emissions.repeat_interleave(tried, 0), mask.repeat_interleave(tried, 0)
+        restricted = self.under(which.flatten(), wide)
+        decoded = decode(self.crf, restricted, masks)
+        # Scores of unlike intents compare only as probabilities of the tags given the intent.
+        tags = decoded.scores - log_partition(self.crf, restricted, masks)
+        winner = (best + tags.view_as(best)).argmax(-1)
+        rows = torch.arange(len(logs), device=logs.device) * tried + winner
+        chosen = which.gather(1, winner[:, None])[:, 0]
+        return chosen, [decoded.tags[row] for row in rows.tolist()]
 
     @torch.no_grad()
     def log_probabilities(
@@ -167,6 +175,7 @@ class JointModel(nn.Module):
                 batch = encodings.batch(chosen).to(self.device)
                 intents, emissions, mask = self.heads(batch.inputs)
                 loss = functional.cross_entropy(intents, batch.intents, reduction="none")
+                emissions = self.under(batch.intents, emissions)
                 found[chosen] = -(loss + self.crf(emissions, batch.tags, mask)).cpu()
         return found.tolist()
 
@@ -182,6 +191,7 @@ class JointModel(nn.Module):
             for chosen in encodings.sorted_pieces(batch_size):
                 scored, emissions, mask = self.heads(encodings.batch(chosen).to(self.device).inputs)
                 intents[chosen] = scored.softmax(-1).cpu()
+                emissions = self.under(scored.argmax(-1), emissions)
                 posteriors = marginals(self.crf, emissions, mask).cpu()
                 for row, number in enumerate(chosen.tolist()):
                     words[number] = posteriors[row, : int(encodings.lengths[number])].clone()

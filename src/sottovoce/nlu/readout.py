@@ -26,16 +26,24 @@ class Evening(StrEnum):
     STANDARDISE = "standardise"
     """Every number gets mean 0 and deviation 1."""
     WHITEN = "whiten"
-    """And numbers become uncorrelated, the strongest directions first."""
+    """And then numbers become uncorrelated, the strongest directions first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadoutPlan:
-    """`components` keeps the strongest directions only (with whitening), `window` puts so many
-    words from either side beside each word, and `norm` gives every vector this length."""
+    """What is kept of vectors, and how words get their neighbours.
+
+    `components` keeps the strongest directions of words only, `summary_components` those of
+    utterances (both with whitening). `unit` makes vectors one long on average. `window` puts so
+    many words from either side beside each word, of which the first `neighbours` numbers are kept.
+    `norm` gives every single vector this length.
+    """
 
     evening: Evening = Evening.NONE
     components: int | None = None
+    summary_components: int | None = None
+    neighbours: int | None = None
+    unit: bool = False
     ridge: float = 0.01
     """Added to every variance, as a share of their mean, so that noise is not blown up."""
     window: int = 0
@@ -47,10 +55,13 @@ class ReadoutPlan:
         _validate.not_negative("ridge", self.ridge)
         if self.norm is not None:
             _validate.positive("norm", self.norm)
-        if self.components is not None:
-            _validate.at_least_one("components", self.components)
-            if self.evening is not Evening.WHITEN:
-                raise InvalidInput("Expected whitening where only some components are kept.")
+        for name in ("components", "summary_components", "neighbours"):
+            if getattr(self, name) is not None:
+                _validate.at_least_one(name, getattr(self, name))
+                if self.evening is not Evening.WHITEN:
+                    raise InvalidInput("Expected whitening where only some components are kept.")
+        if self.unit and self.evening is Evening.NONE:
+            raise InvalidInput("Expected public statistics for vectors of unit length, got none.")
 
 
 class Readout(nn.Module):
@@ -64,9 +75,10 @@ class Readout(nn.Module):
     def __init__(self, width: int, summary_width: int, plan: ReadoutPlan | None = None) -> None:
         super().__init__()
         self.plan = plan = plan or ReadoutPlan()
-        self.words = _Even(width, plan)
-        self.utterance = _Even(summary_width, plan)
-        self.width = self.words.width * (2 * plan.window + 1)
+        self.words = _Even(width, plan, plan.components)
+        self.utterance = _Even(summary_width, plan, plan.summary_components)
+        self.beside = min(plan.neighbours or self.words.width, self.words.width)
+        self.width = self.words.width + 2 * plan.window * self.beside
         self.summary_width = self.utterance.width
         self.sizes = (width, summary_width)
 
@@ -106,10 +118,11 @@ class Readout(nn.Module):
         reach = self.plan.window
         if not reach:
             return encoded
-        wide = functional.pad(encoded.words, (0, 0, reach, reach))
+        wide = functional.pad(encoded.words[..., : self.beside], (0, 0, reach, reach))
         length = encoded.words.shape[1]
-        shifted = [wide[:, shift : shift + length] for shift in range(2 * reach + 1)]
-        return Encoded(torch.cat(shifted, -1), encoded.utterance, encoded.mask)
+        others = [shift for shift in range(2 * reach + 1) if shift != reach]
+        beside = [wide[:, shift : shift + length] for shift in others]
+        return Encoded(torch.cat([encoded.words, *beside], -1), encoded.utterance, encoded.mask)
 
     def forward(self, encoded: Encoded) -> Encoded:
         return self.surround(self.even(encoded))
@@ -131,12 +144,10 @@ class _Even(nn.Module):
     scale: Tensor
     learnt: Tensor
 
-    def __init__(self, width: int, plan: ReadoutPlan) -> None:
+    def __init__(self, width: int, plan: ReadoutPlan, components: int | None) -> None:
         super().__init__()
         self.plan = plan
-        self.width = width
-        if plan.components is not None:
-            self.width = min(plan.components, width)
+        self.width = width if components is None else min(components, width)
         if plan.evening is Evening.NONE:
             return
         whiten = plan.evening is Evening.WHITEN
@@ -147,15 +158,16 @@ class _Even(nn.Module):
     def learn(self, moments: "_Moments") -> None:
         mean, covariance = moments.finish()
         self.mean.copy_(mean)
-        if self.plan.evening is Evening.STANDARDISE:
-            variances = covariance.diagonal()
-            ridge = self.plan.ridge * variances.mean()
-            self.scale.copy_((variances + ridge).clamp(min=1e-12).rsqrt())
-        else:
-            values, directions = torch.linalg.eigh(covariance)
-            ridge = self.plan.ridge * values.clamp(min=0).mean()
-            sizes = (values.clamp(min=0) + ridge).clamp(min=1e-12).rsqrt()
-            self.scale.copy_((directions * sizes).flip(1)[:, : self.width])
+        # Layers differ in size; in units of its own deviation no number outweighs the others.
+        scale = _inverse_root(covariance.diagonal(), self.plan.ridge)
+        if self.plan.evening is Evening.WHITEN:
+            values, directions = torch.linalg.eigh(scale[:, None] * covariance * scale)
+            whitening = directions * _inverse_root(values, self.plan.ridge)
+            scale = (scale[:, None] * whitening).flip(1)[:, : self.width]
+        if self.plan.unit:
+            matrix = scale if scale.dim() == 2 else scale.diag()
+            scale = scale / (matrix.t() @ covariance @ matrix).trace().sqrt()
+        self.scale.copy_(scale)
         self.learnt.fill_(True)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -169,6 +181,12 @@ class _Even(nn.Module):
         if self.plan.norm is not None:
             x = self.plan.norm * functional.normalize(x, dim=-1)
         return x
+
+
+def _inverse_root(variances: Tensor, ridge: float) -> Tensor:
+    """1 / sqrt(variance), where a ridge keeps noise in small directions from being blown up."""
+    sizes = variances.clamp(min=0)
+    return (sizes + ridge * sizes.mean()).clamp(min=1e-12).rsqrt()
 
 
 class _Moments:

@@ -34,11 +34,11 @@ _PLAIN: dict[str, Any] = {
     "averaged": 0.0,
 }
 _PRIVATE = _PLAIN | {
-    "sampling_rate": 0.1,
+    "sampling_rate": 0.2,
     "epochs": 30,
     "clip_norm": 0.5,
     "learning_rate": 2e-3,
-    "averaged": 0.3,
+    "averaged": 0.5,
 }
 
 
@@ -52,8 +52,8 @@ def default_recipe(model: ModelKind, method: Method) -> Mapping[str, Any]:
     recipe = dict(_PRIVATE if private else _PLAIN)
     if model is ModelKind.BERT:
         recipe["tuning"] = "frozen" if private else "full"
-        if not private:
-            recipe["learning_rate"] = 3e-4
+        # Heads read vectors of length one, so their weights have a long way to go.
+        recipe["learning_rate"] = 0.1 if private else 3e-4
     return MappingProxyType(recipe)
 
 
@@ -71,7 +71,13 @@ def reading_for(tuning: str | None) -> Reading:
     if tuning == "frozen":
         return Reading(
             layers=(1, 3, 5, 6),
-            summary="both",
-            plan=ReadoutPlan(evening=Evening.WHITEN, window=1),
+            plan=ReadoutPlan(
+                evening=Evening.WHITEN,
+                components=384,
+                summary_components=256,
+                neighbours=128,
+                unit=True,
+                window=1,
+            ),
         )
     return Reading()

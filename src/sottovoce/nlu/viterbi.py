@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.chain import Layout, run
-from sottovoce.nlu.crf import Crf, checked_mask, with_boundaries
+from sottovoce.nlu.crf import Crf, bio_constraints, checked_mask, with_boundaries
 
 
 class Decoded(NamedTuple):
@@ -43,14 +43,14 @@ def decode(
     paths: list[list[int]] = [[] for _ in emissions]
     if layout.rows == 0:
         return Decoded(paths, emissions.new_zeros(len(emissions)))
-    start, transitions = crf.start.data, crf.transitions.data
+    start, end, transitions = crf.weights()
     if tags is not None:
         first, following = bio_constraints(tags)
         if len(tags) != crf.tags:
             raise InvalidInput(f"Expected the names of {crf.tags} tags, got {len(tags)}.")
         start = start.masked_fill(~first.to(start.device), -math.inf)
         transitions = transitions.masked_fill(~following.to(start.device), -math.inf)
-    scores = with_boundaries(emissions, start, crf.end, layout)
+    scores = with_boundaries(emissions, start, end, layout)
     if allowed is not None:
         if allowed.shape != (len(emissions), crf.tags) or allowed.dtype != torch.bool:
             raise InvalidInput(
@@ -90,25 +90,6 @@ def _trace(scores: Tensor, transitions: Tensor, layout: Layout) -> list[list[int
     return [row[:length] for row, length in zip(rows, layout.lengths.tolist(), strict=True)]
 
 
-def bio_constraints(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """[tags] which may come first, and [tags, tags] which may follow which.
-
-    >>> first, following = bio_constraints(("O", "B-a", "I-a", "I-b"))
-    >>> first.tolist(), following[:, 2].tolist(), following[:, 3].tolist()
-    ([True, True, False, False], [False, True, True, False], [False, False, False, True])
-    """
-    inside = [tag.removeprefix("I-") if tag.startswith("I-") else None for tag in tags]
-    first = torch.tensor([kind is None for kind in inside], dtype=torch.bool)
-    following = torch.tensor(
-        [
-            [kind is None or before in (f"B-{kind}", f"I-{kind}") for kind in inside]
-            for before in tags
-        ],
-        dtype=torch.bool,
-    )
-    return first, following
-
-
 @torch.no_grad()
 def marginals(crf: Crf, emissions: Tensor, mask: Tensor | None = None) -> Tensor:
     """[batch, words, tags] the probability of each tag at each word; zero on padding.
@@ -120,8 +101,9 @@ def marginals(crf: Crf, emissions: Tensor, mask: Tensor | None = None) -> Tensor
     layout = Layout.of(checked_mask(crf, emissions, mask))
     if layout.rows == 0:
         return torch.zeros_like(emissions)
-    scores = with_boundaries(emissions, crf.start, crf.end, layout)
-    posteriors = run(scores, crf.transitions.to(scores.dtype), layout).posteriors()
+    start, end, transitions = crf.weights()
+    scores = with_boundaries(emissions, start, end, layout)
+    posteriors = run(scores, transitions.to(scores.dtype), layout).posteriors()
     return layout.restore(posteriors, emissions.shape)
 
 
@@ -135,8 +117,9 @@ def log_partition(crf: Crf, emissions: Tensor, mask: Tensor | None = None) -> Te
     layout = Layout.of(checked_mask(crf, emissions, mask))
     if layout.rows == 0:
         return emissions.new_zeros(len(emissions))
-    scores = with_boundaries(emissions, crf.start, crf.end, layout)
-    chain = run(scores, crf.transitions.to(scores.dtype), layout)
+    start, end, transitions = crf.weights()
+    scores = with_boundaries(emissions, start, end, layout)
+    chain = run(scores, transitions.to(scores.dtype), layout)
     peaks = torch.where(layout.mask(), chain.peaks, 0).double().sum(0)
     sums = chain.log_sums + peaks + (layout.lengths - 1) * chain.peak.double()
     return layout.spread(sums.to(scores.dtype), len(emissions))

@@ -168,6 +168,25 @@ class Claim:
             "how": self.how,
         }
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read a claim back.
+
+        >>> claim = Claim.of(3.0, delta=1e-5, how="zCDP")
+        >>> Claim.from_json(claim.to_json()) == claim
+        True
+        """
+        try:
+            log10 = data["log10_epsilon"]
+            return cls(
+                epsilon=number_from_json(data["epsilon"]),
+                log10_epsilon=-math.inf if log10 is None else number_from_json(log10),
+                delta=float(data["delta"]),
+                how=str(data["how"]),
+            )
+        except (KeyError, TypeError, ValueError) as problem:
+            raise InvalidInput(f"Expected a claim in JSON, but {problem!r}.") from problem
+
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:

@@ -1,0 +1,55 @@
+"""A made-up recogniser for the demo: it mistakes a slot's word for another that fits there.
+
+Real recognisers err on names, which is what personalisation is for. (`examples/` has a real one.)
+"""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from sottovoce.corpora import OUTSIDE, Utterance
+from sottovoce.corpora.atomic import text_output
+from sottovoce.personalize.nbest import Hypothesis, NBest
+
+HYPOTHESES = 5
+MISHEARD = 0.35
+"""How often the first hypothesis is not what was said."""
+
+
+def heard(utterances: Sequence[Utterance], seed: int = 0) -> Iterator[NBest]:
+    """N-best lists of what was said, by user and in order."""
+    draws = random.Random(seed)
+    words: dict[str, list[str]] = {}
+    for utterance in utterances:
+        for token, slot in zip(utterance.tokens, utterance.slots, strict=True):
+            words.setdefault(slot, []).append(token)
+    places: dict[str, int] = {}
+    for number, utterance in enumerate(utterances):
+        order = places[utterance.user] = places.get(utterance.user, -1) + 1
+        others = [_misheard(utterance, words, draws) for _ in range(HYPOTHESES)]
+        texts = list(dict.fromkeys([utterance.text, *others]))[:HYPOTHESES]
+        if len(texts) > 1 and draws.random() < MISHEARD:
+            texts[0], texts[1] = texts[1], texts[0]
+        yield NBest(
+            f"demo-{number}",
+            tuple(Hypothesis(text, am=-0.4 * rank) for rank, text in enumerate(texts)),
+            utterance.text,
+            utterance.user,
+            order,
+        )
+
+
+def write_public_text(path: Path, utterances: Iterable[Utterance]) -> None:
+    """Other people's text, which stands for public text here."""
+    with text_output(path) as stream:
+        for utterance in utterances:
+            stream.write(" ".join(utterance.tokens) + "\n")
+
+
+def _misheard(utterance: Utterance, words: dict[str, list[str]], draws: random.Random) -> str:
+    """One word of a slot (or any, where there is none) becomes another of its kind."""
+    named = [place for place, slot in enumerate(utterance.slots) if slot != OUTSIDE]
+    place = draws.choice(named or range(len(utterance.tokens)))
+    tokens = list(utterance.tokens)
+    tokens[place] = draws.choice(words[utterance.slots[place]])
+    return " ".join(tokens)

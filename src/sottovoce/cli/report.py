@@ -1,0 +1,56 @@
+"""`sottovoce report`: run folders in, one self-contained page out."""
+
+import sys
+
+import click
+
+from sottovoce.cli.console import json_option, print_json
+
+
+@click.command()
+@click.argument("runs", nargs=-1)
+@click.option("-o", "--output", required=True, help="The page to write; - is standard output.")
+@click.option("--title", default="Privacy report", show_default=True, help="Heading of the page.")
+@click.option("--compare", nargs=2, metavar="A B", help="Put two runs side by side.")
+@json_option
+def report(
+    runs: tuple[str, ...],
+    output: str,
+    title: str,
+    compare: tuple[str, str] | None,
+    as_json: bool,
+) -> None:
+    """Make one page of RUNS: what holds, what was claimed, what was found, what it cost.
+
+    RUNS are folders with a run.json (and an audit.json beside it), folders of such folders,
+    OUT.run.json of `deid`, or what `rescore --json` printed. Exit code 1: an audit contradicts a
+    guarantee, or a ledger does not give it; the page is written and says where.
+
+    \b
+    Examples:
+      sottovoce report runs/ -o report.html
+      sottovoce report plain/ private/ --compare plain/ private/ -o report.html
+    """
+    from sottovoce.errors import InvalidInput
+    from sottovoce.report import Report, collect, one_stage
+
+    if not runs and not compare:
+        raise InvalidInput("Expected at least one run to report on, got none.")
+    stages = collect((*runs, *(compare or ())))
+    pair = None
+    if compare:
+        pair = one_stage(compare[0], stages), one_stage(compare[1], stages)
+    page = Report(tuple(stages), title=title, compared=pair)
+    page.write(output)
+    quiet = output == "-"
+    if as_json:
+        print_json({"output": output, **page.to_json()}, err=quiet)
+    else:
+        kept = sum(stage.holds for stage in stages)
+        click.echo(
+            f"{kept} of {len(stages)} stages hold a guarantee; the page is {output}.", err=quiet
+        )
+    for defect in page.defects:
+        click.echo(f"Defect: {defect}", err=True)
+    if page.defects:
+        sys.exit(1)

@@ -1,0 +1,27 @@
+"""Encoders made from public material: masked text, and labelled corpora."""
+
+from sottovoce.nlu.pretraining.labelled import LabelledPlan, adapt, chosen
+from sottovoce.nlu.pretraining.loop import Moment, Pretrained, Watching
+from sottovoce.nlu.pretraining.masked import Guessing, MaskedPlan, guess
+from sottovoce.nlu.pretraining.reading import (
+    has_reading,
+    learn_reading,
+    load_reading,
+    reading_files,
+)
+
+__all__ = [
+    "Guessing",
+    "LabelledPlan",
+    "MaskedPlan",
+    "Moment",
+    "Pretrained",
+    "Watching",
+    "adapt",
+    "chosen",
+    "guess",
+    "has_reading",
+    "learn_reading",
+    "load_reading",
+    "reading_files",
+]

@@ -1,0 +1,184 @@
+"""Adapt an encoder on public labelled corpora, all at once: one pair of heads for each of them.
+
+Corpora disagree about what a slot is, so each has its own heads; what they have in common (where
+a slot begins and ends, what kind of thing a word is) goes into the encoder. Heads that are later
+trained privately on top of it need far fewer noisy steps.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sottovoce import _validate
+from sottovoce.corpora import OUTSIDE, Utterance
+from sottovoce.errors import InvalidInput
+from sottovoce.nlu.encoders.base import Prepared, padded
+from sottovoce.nlu.encoders.bert import Bert
+from sottovoce.nlu.pretraining.batches import of_like_length
+from sottovoce.nlu.pretraining.loop import Pretrained, Watching, run
+from sottovoce.nlu.pretraining.swapping import Values
+from sottovoce.nlu.schema import Schema
+
+INTENT_WEIGHT, BORDER_WEIGHT = 0.5, 0.3
+DROPOUT_OF_HEADS = 0.1
+IGNORED = -100
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledPlan:
+    """`passes` over the corpora, of each of which at most `limit` utterances are taken; from the
+    second pass on, in a part of them (`swapped`) the values of slots are exchanged."""
+
+    passes: int = 2
+    limit: int | None = 8000
+    batch_size: int = 32
+    learning_rate: float = 1.2e-4
+    head_rate: float = 1.5e-3
+    dropout: float = 0.1
+    longest: int = 40
+    swapped: float = 0.4
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("passes", "batch_size", "longest"):
+            _validate.at_least_one(name, getattr(self, name))
+        if self.limit is not None:
+            _validate.at_least_one("limit", self.limit)
+        for name in ("learning_rate", "head_rate"):
+            _validate.positive(name, getattr(self, name))
+        _validate.between("swapped", self.swapped, 0, 1)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def chosen(
+    corpora: Mapping[str, Sequence[Utterance]], plan: LabelledPlan
+) -> dict[str, list[Utterance]]:
+    """What of each corpus is learnt from: no utterance twice, and at most `limit` of them.
+
+    >>> one = Utterance(tokens=("call", "mum"), slots=("O", "B-who"))
+    >>> chosen({"calls": [one, one]}, LabelledPlan())["calls"] == [one]
+    True
+    """
+    taken = {}
+    for name, utterances in corpora.items():
+        distinct = {(u.tokens, u.slots, u.intent): u for u in utterances if u.tokens}
+        kept = list(distinct.values())
+        if not any(u.intent or any(slot != OUTSIDE for slot in u.slots) for u in kept):
+            raise InvalidInput(f"Expected intents or slots in the corpus {name}, found none.")
+        if plan.limit is not None and len(kept) > plan.limit:
+            kept = random.Random(f"{plan.seed}:{name}").sample(kept, plan.limit)
+        taken[name] = kept
+    return taken
+
+
+def adapt(
+    encoder: Bert,
+    corpora: Mapping[str, Sequence[Utterance]],
+    plan: LabelledPlan | None = None,
+    watching: Watching | None = None,
+) -> Pretrained:
+    """Train the encoder in place to label all corpora; take it from `Bert.load` with its last
+    layer. Utterances are cut after `longest` words."""
+    plan = plan or LabelledPlan()
+    if not corpora:
+        raise InvalidInput("Expected at least one labelled corpus, got none.")
+    torch.manual_seed(plan.seed)
+    taken = chosen(corpora, plan)
+    schemas = {name: Schema.of(utterances, ontology=False) for name, utterances in taken.items()}
+    model = _MultiTask(encoder, list(schemas.values()))
+    # The table of pieces knows words that no public corpus holds; they should keep their places.
+    encoder.network.get_input_embeddings().requires_grad_(False)  # type: ignore[operator]
+    batches = _batches(taken, plan)
+    values = [Values(utterances) for utterances in taken.values()]
+    names = list(taken)
+
+    def loss_of(step: int) -> Tensor:
+        number, swap, rows = batches[step]
+        utterances = [taken[names[number]][row] for row in rows]
+        if swap:
+            draws = random.Random(f"{plan.seed}:{step}")
+            utterances = [
+                values[number].swap(u, draws) if draws.random() < plan.swapped else u
+                for u in utterances
+            ]
+        return model.loss(number, schemas[names[number]], utterances, plan.longest)
+
+    rates = [(encoder, plan.learning_rate), (model.heads, plan.head_rate)]
+    with _dropping(encoder, plan.dropout):
+        return run(model, rates, loss_of, len(batches), watching)
+
+
+class _MultiTask(nn.Module):
+    """An encoder under the heads of all corpora."""
+
+    def __init__(self, encoder: Bert, schemas: Sequence[Schema]) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.heads = nn.ModuleDict({"borders": nn.Linear(encoder.width, 3)})
+        self.borders = []
+        for number, schema in enumerate(schemas):
+            self.heads[f"slots {number}"] = nn.Linear(encoder.width, len(schema.tags))
+            self.heads[f"intents {number}"] = nn.Linear(encoder.summary_width, len(schema.intents))
+            self.borders.append(torch.tensor(["OBI".index(tag[0]) for tag in schema.tags]))
+
+    def loss(
+        self, number: int, schema: Schema, utterances: Sequence[Utterance], longest: int
+    ) -> Tensor:
+        prepared: list[Prepared] = [self.encoder.prepare(u.tokens[:longest]) for u in utterances]
+        encoded = self.encoder(self.encoder.collate(prepared))
+        tags = padded(
+            [torch.tensor(schema.tag_numbers(u.slots[:longest])) for u in utterances], IGNORED
+        )
+        words = functional.dropout(encoded.words, DROPOUT_OF_HEADS, self.training)
+        slots = self.heads[f"slots {number}"](words)
+        borders = torch.where(tags == IGNORED, IGNORED, self.borders[number][tags.clamp(min=0)])
+        total = functional.cross_entropy(slots.flatten(0, 1), tags.flatten())
+        total = total + BORDER_WEIGHT * functional.cross_entropy(
+            self.heads["borders"](words).flatten(0, 1), borders.flatten()
+        )
+        if len(schema.intents) > 1:
+            summary = functional.dropout(encoded.utterance, DROPOUT_OF_HEADS, self.training)
+            intents = torch.tensor([schema.intent_number(u.intent) for u in utterances])
+            total = total + INTENT_WEIGHT * functional.cross_entropy(
+                self.heads[f"intents {number}"](summary), intents
+            )
+        return total
+
+
+def _batches(
+    taken: Mapping[str, Sequence[Utterance]], plan: LabelledPlan
+) -> list[tuple[int, bool, list[int]]]:
+    """The corpus of every step, whether values are exchanged, and the utterances."""
+    draws = random.Random(plan.seed)
+    batches: list[tuple[int, bool, list[int]]] = []
+    for number_of_pass in range(plan.passes):
+        one_pass = [
+            (number, number_of_pass > 0, rows)
+            for number, utterances in enumerate(taken.values())
+            for rows in of_like_length([len(u.tokens) for u in utterances], plan.batch_size, draws)
+        ]
+        draws.shuffle(one_pass)
+        batches += one_pass
+    return batches
+
+
+@contextmanager
+def _dropping(encoder: Bert, share: float) -> Iterator[None]:
+    """With dropout inside of the network, and afterwards without."""
+    inside = [module for module in encoder.network.modules() if isinstance(module, nn.Dropout)]
+    before = [module.p for module in inside]
+    for module in inside:
+        module.p = share
+    try:
+        yield
+    finally:
+        for module, was in zip(inside, before, strict=True):
+            module.p = was

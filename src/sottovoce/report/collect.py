@@ -1,0 +1,137 @@
+"""From paths to stages: run folders, run files, audits, and the results of rescoring.
+
+A folder with a run.json is one run. A folder without one is searched for the runs below it. The
+report reads nothing but these files, so it needs neither the models nor their framework.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sottovoce.audit.result import FILE as AUDIT
+from sottovoce.audit.result import AuditResult
+from sottovoce.errors import InvalidInput
+from sottovoce.report.stage import Stage, stage_of
+
+RUN = "run.json"
+SUFFIX = ".run.json"
+_PARTS = ("guarantee", "guarantees", "ledger", "metrics")
+_RESCORED = ("first_pass", "background", "adapted")
+
+
+def collect(paths: Iterable[str | Path]) -> list[Stage]:
+    """The stages of these paths, each once, in the order given, under different names.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "run.json").write_text('{"verb": "train", "metrics": {}}')
+    ...     [stage.verb for stage in collect([folder, folder])]
+    ['train']
+    """
+    found = dict.fromkeys(path.resolve() for given in paths for path in run_files(given))
+    return _told_apart([read_stage(path) for path in found])
+
+
+def run_files(path: str | Path) -> list[Path]:
+    """The run files at a path: itself, the one inside, or all below."""
+    path = Path(path)
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise InvalidInput(f"Expected a run folder or a run file, found nothing at {path}.")
+    for name in (RUN, AUDIT):
+        if (path / name).is_file():
+            return [path / name]
+    below = [each for each in sorted(path.iterdir()) if each.is_dir()]
+    inner = [run for folder in below for run in _runs_below(folder)]
+    found = [*sorted(path.glob(f"*{SUFFIX}")), *inner]
+    if not found:
+        raise InvalidInput(f"Expected runs (run.json, OUT.run.json or audit.json) in {path}.")
+    return found
+
+
+def _runs_below(folder: Path) -> list[Path]:
+    try:
+        return run_files(folder)
+    except InvalidInput:
+        return []  # A folder of something else, beside the runs.
+
+
+def read_stage(path: Path) -> Stage:
+    """The stage of one file, with the audit.json beside a run.json."""
+    content = _json(path)
+    name = _name(path)
+    if content.get("audit") is not None and "verb" not in content:
+        return stage_of({"verb": "audit"}, path, name, _audit(path, content))
+    if all(isinstance(content.get(key), Mapping) for key in _RESCORED):
+        content = {
+            "verb": "rescore",
+            "metrics": content,
+            "timings": {"seconds": content.get("seconds")},
+            **{key: content[key] for key in ("guarantee", "claimed") if key in content},
+        }
+    if not isinstance(content.get("verb"), str) or not any(key in content for key in _PARTS):
+        raise InvalidInput(
+            f"Expected {path} to be a run.json, an audit.json or the result of `rescore --json`, "
+            "got some other JSON."
+        )
+    beside = path.with_name(AUDIT)
+    audit = None
+    if path.name == RUN and beside.is_file():
+        audit = _audit(beside, _json(beside))
+    return stage_of(content, path, name, audit)
+
+
+def one_stage(path: str | Path, stages: Sequence[Stage]) -> Stage:
+    """The one run at this path, among the stages read or read now."""
+    files = run_files(path)
+    if len(files) != 1:
+        raise InvalidInput(f"Expected one run to compare at {path}, found {len(files)}.")
+    wanted = files[0].resolve()
+    return next((each for each in stages if each.path == wanted), None) or read_stage(wanted)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as problem:
+        raise InvalidInput(f"Expected JSON in {path}, but: {problem}.") from problem
+    if not isinstance(content, dict):
+        raise InvalidInput(f"Expected a JSON object in {path}, got a {type(content).__name__}.")
+    return content
+
+
+def _audit(path: Path, content: Mapping[str, Any]) -> AuditResult:
+    try:
+        return AuditResult.from_json(content)
+    except (ValueError, AttributeError) as problem:
+        raise InvalidInput(f"{path}: {problem}") from problem
+
+
+def _name(path: Path) -> str:
+    if path.name in (RUN, AUDIT):
+        return path.parent.name or path.stem
+    return path.name.removesuffix(SUFFIX).removesuffix(".json")
+
+
+def _told_apart(stages: list[Stage]) -> list[Stage]:
+    """Equal names get the folder before them, and a number where that is not enough."""
+    for make in (_with_folder, lambda stage, place: f"{stage.name} ({place})"):
+        counts = Counter(stage.name for stage in stages)
+        seen: Counter[str] = Counter()
+        renamed = []
+        for stage in stages:
+            seen[stage.name] += 1
+            again = counts[stage.name] > 1
+            name = make(stage, seen[stage.name]) if again else stage.name
+            renamed.append(replace(stage, name=name))
+        stages = renamed
+    return stages
+
+
+def _with_folder(stage: Stage, _: int) -> str:
+    above = stage.path.parent
+    return f"{(above.parent if stage.path.name in (RUN, AUDIT) else above).name}/{stage.name}"

@@ -1,0 +1,162 @@
+"""Two runs side by side: what was set differently, what came out differently."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sottovoce.report.numbers import Measured, claimed_epsilon, short, true_epsilon
+from sottovoce.report.stage import Stage
+
+ABSENT = "–"
+_LONGEST = 160
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One row: what it is, the two values, and how far they are apart where that has a meaning."""
+
+    name: str
+    first: str
+    second: str
+    change: str = ""
+
+    @property
+    def differs(self) -> bool:
+        return self.first != self.second
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything about two runs that differs, and their guarantees and metrics in any case."""
+
+    first: Stage
+    second: Stage
+    configuration: tuple[Difference, ...]
+    guarantee: tuple[Difference, ...]
+    metrics: tuple[Difference, ...]
+
+
+def compare(first: Stage, second: Stage) -> Comparison:
+    """Put two runs side by side."""
+    return Comparison(
+        first,
+        second,
+        configuration=tuple(_settings(first, second)),
+        guarantee=tuple(_guarantees(first, second)),
+        metrics=tuple(_metrics(first, second)),
+    )
+
+
+def _settings(first: Stage, second: Stage) -> Iterator[Difference]:
+    yield from _rows({"verb": first.verb}, {"verb": second.verb})
+    yield from _rows(flat(first.configuration), flat(second.configuration))
+    yield from _rows(flat(first.data, "data"), flat(second.data, "data"))
+    yield from _rows(_versions(first), _versions(second))
+
+
+def _rows(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Difference]:
+    for name in dict.fromkeys([*first, *second]):
+        row = Difference(name, _shown(first, name), _shown(second, name))
+        if row.differs:
+            yield row
+
+
+def _versions(stage: Stage) -> dict[str, Any]:
+    versions = stage.run.get("versions")
+    return flat(versions if isinstance(versions, Mapping) else {}, "version of")
+
+
+def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Nested settings under names with points.
+
+    >>> flat({"a": {"b": 1}, "c": [1, 2]})
+    {'a.b': 1, 'c': [1, 2]}
+    """
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{above}.{key}" if above else str(key)
+        found |= flat(value, name) if isinstance(value, Mapping) and value else {name: value}
+    return found
+
+
+def shown(value: Any) -> str:
+    """A setting for people, cut where it is long."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    return shown(values[name]) if name in values else ABSENT
+
+
+def _guarantees(first: Stage, second: Stage) -> Iterator[Difference]:
+    mine = {str(each.guarantee.unit): each for each in first.stated}
+    theirs = {str(each.guarantee.unit): each for each in second.stated}
+    for unit in dict.fromkeys([*mine, *theirs]):
+        pair = [mine.get(unit), theirs.get(unit)]
+        true = [ABSENT if each is None else true_epsilon(each.guarantee) for each in pair]
+        values = [math.inf if each is None else each.guarantee.epsilon for each in pair]
+        yield Difference(f"epsilon to one {unit}", true[0], true[1], _change(*values))
+        deltas = [ABSENT if each is None else f"{each.guarantee.delta:g}" for each in pair]
+        yield Difference(f"delta to one {unit}", *deltas)
+        claims = [ABSENT if each is None else claimed_epsilon(each.claim) for each in pair]
+        if claims != [ABSENT, ABSENT]:
+            yield Difference(f"claimed for one {unit}", *claims)
+        relations = [ABSENT if each is None else str(each.guarantee.relation) for each in pair]
+        if relations[0] != relations[1]:
+            yield Difference("neighbours", *relations)
+
+
+def _metrics(first: Stage, second: Stage) -> Iterator[Difference]:
+    mine, theirs = measurements(first), measurements(second)
+    for name in dict.fromkeys([*mine, *theirs]):
+        a, b = mine.get(name), theirs.get(name)
+        change = "" if a is None or b is None else _change(a.value, b.value)
+        yield Difference(name, _measured(a), _measured(b), change)
+
+
+def measurements(stage: Stage) -> dict[str, Measured]:
+    """Every number that a run measured, timings included, under one name each."""
+    found: dict[str, Measured] = {}
+    _gather(stage.metrics, "", found)
+    for name, value in stage.timings.items():
+        if (measured := Measured.read(value)) is not None:
+            found[f"timings: {name.replace('_', ' ')}"] = measured
+    bound = stage.lower_bound
+    if bound is not None and math.isfinite(bound.epsilon):
+        found["audit: lower bound on epsilon"] = Measured(bound.epsilon)
+    strongest = None if stage.audit is None else stage.audit.strongest
+    if strongest is not None:
+        found["audit: AUC of the strongest attack"] = Measured(
+            strongest.auc, *strongest.auc_interval
+        )
+    return found
+
+
+def _gather(values: Mapping[str, Any], above: str, found: dict[str, Measured]) -> None:
+    for key, value in values.items():
+        name = f"{above}: {key}" if above else str(key)
+        measured = Measured.read(value)
+        if measured is not None:
+            found[name.replace("_", " ")] = measured
+        elif isinstance(value, Mapping):
+            _gather(value, name, found)
+
+
+def _measured(measured: Measured | None) -> str:
+    if measured is None:
+        return ABSENT
+    if measured.low is None or measured.high is None:
+        return short(measured.value)
+    return f"{short(measured.value)} [{short(measured.low)}, {short(measured.high)}]"
+
+
+def _change(first: float, second: float) -> str:
+    if not (math.isfinite(first) and math.isfinite(second)):
+        return ""
+    if first == second:
+        return "the same"
+    times = f" (× {short(second / first)})" if first > 0 and second > 0 else ""
+    return f"{'+' if second > first else '−'}{short(abs(second - first))}{times}"

@@ -1,0 +1,136 @@
+"""What a release of text has to show: its types, examples with their spans, attacks on it."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sottovoce.privacy.guarantee import Claim, Guarantee
+from sottovoce.report.numbers import Measured, number
+from sottovoce.report.stage import Stage
+
+# The only attack that sees one released value and nothing else, as epsilon supposes.
+_BOUNDED = "prior to posterior"
+_MOST_EXAMPLES = 20
+
+
+@dataclass(frozen=True)
+class TypeRow:
+    """One type of private value."""
+
+    kind: str
+    tokens: int
+    strategy: str
+    p: float | None
+    guarantee: Guarantee
+    claim: Claim | None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of text; private if it has a type, coloured by the number of the type."""
+
+    text: str
+    kind: str | None = None
+    colour: int = 0
+
+
+@dataclass(frozen=True)
+class Example:
+    """An utterance before and after; it is shown only where the run was asked to keep it."""
+
+    before: tuple[Piece, ...]
+    after: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class AttackRow:
+    """An attack, beside blind guessing and beside the most that epsilon allows."""
+
+    name: str
+    trials: int
+    success: Measured
+    prior: float | None
+    allowed: float | None
+
+
+def types(stage: Stage) -> list[TypeRow]:
+    """The types of a release."""
+    found = (stage.run.get("release") or {}).get("types") or {}
+    return [
+        TypeRow(
+            kind=str(kind),
+            tokens=int(number(each.get("tokens")) or 0),
+            strategy=str(each.get("strategy", "")),
+            p=number(each.get("p")),
+            guarantee=Guarantee.from_json(each["guarantee"]),
+            claim=Claim.from_json(each["claimed"]) if each.get("claimed") else None,
+        )
+        for kind, each in found.items()
+    ]
+
+
+def examples(stage: Stage) -> list[Example]:
+    """Examples with their spans coloured by type; a type has one colour on the whole page."""
+    given = stage.run.get("examples")
+    rows = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
+    rows = rows[:_MOST_EXAMPLES]
+    kinds = sorted(
+        {kind for row in rows for key in ("before", "after") for _, _, kind in _spans(row, key)}
+    )
+    colours = {kind: place for place, kind in enumerate(kinds)}
+    return [
+        Example(_pieces(row, "before", colours), _pieces(row, "after", colours)) for row in rows
+    ]
+
+
+def attacks(stage: Stage) -> list[AttackRow]:
+    """Attacks on the release, where the run has tried some."""
+    given = stage.run.get("attacks")
+    token = next((each.guarantee for each in stage.stated if each.guarantee.unit == "token"), None)
+    rows = []
+    for each in given if isinstance(given, list) else ():
+        if not isinstance(each, Mapping):
+            continue
+        measured = Measured.read({"value": each.get("success"), "interval": each.get("interval")})
+        prior = number(each.get("prior"))
+        if measured is not None:
+            name = str(each.get("attack", ""))
+            bounded = name == _BOUNDED and prior is not None and token is not None
+            most = _best_success(token, prior) if bounded else None
+            rows.append(
+                AttackRow(name, int(number(each.get("trials")) or 0), measured, prior, most)
+            )
+    return rows
+
+
+def _best_success(guarantee: Guarantee | None, prior: float | None) -> float | None:
+    from sottovoce.deid.attacks import best_success
+
+    if guarantee is None or prior is None:
+        return None
+    return best_success(guarantee.epsilon if guarantee.holds else math.inf, prior)
+
+
+def _spans(row: Mapping[str, Any], key: str) -> Iterator[tuple[int, int, str]]:
+    """The spans of a text, those left out that overlap or lie outside."""
+    text, given = row.get(key), row.get(f"spans_{key}")
+    if not isinstance(text, str) or not isinstance(given, list):
+        return
+    end = 0
+    for span in sorted((span for span in given if _is_span(span)), key=lambda span: span[0]):
+        if end <= span[0] < span[1] <= len(text):
+            end = span[1]
+            yield span[0], span[1], str(span[2])
+
+
+def _is_span(span: Any) -> bool:
+    return isinstance(span, Sequence) and len(span) == 3 and all(type(n) is int for n in span[:2])
+
+
+def _pieces(row: Mapping[str, Any], key: str, colours: Mapping[str, int]) -> tuple[Piece, ...]:
+    text, pieces, done = str(row.get(key, "")), [], 0
+    for start, end, kind in _spans(row, key):
+        pieces += [Piece(text[done:start]), Piece(text[start:end], kind, colours[kind])]
+        done = end
+    return tuple(piece for piece in (*pieces, Piece(text[done:])) if piece.text)

@@ -1,0 +1,155 @@
+"""The page: one HTML file with everything in it, that loads nothing and runs nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from sottovoce import __version__
+from sottovoce.audit.bounds import rounded_down
+from sottovoce.corpora.atomic import text_output
+from sottovoce.report import across
+from sottovoce.report.comparison import Comparison, compare
+from sottovoce.report.numbers import claimed_epsilon, duration, percent, short, true_epsilon
+from sottovoce.report.plots import epsilon_chart
+from sottovoce.report.stage import Stage
+from sottovoce.report.view import StageView, bare, interval, verdicts, view_of
+
+TITLE = "Privacy report"
+_MOST_CHARTS = 3
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The stages of a page, ready to be written."""
+
+    stages: tuple[Stage, ...]
+    title: str = TITLE
+    compared: tuple[Stage, Stage] | None = None
+
+    @cached_property
+    def views(self) -> tuple[StageView, ...]:
+        return tuple(view_of(place, stage) for place, stage in enumerate(self.stages, 1))
+
+    @property
+    def defects(self) -> list[str]:
+        """Every contradiction on the page, with the stage it is about."""
+        return [f"{view.stage.name}: {each}" for view in self.views for each in view.contradictions]
+
+    def html(self) -> str:
+        """The page as text."""
+        comparison: Comparison | None = None if self.compared is None else compare(*self.compared)
+        return (
+            _environment()
+            .get_template("page.html")
+            .render(
+                title=self.title,
+                version=__version__,
+                views=self.views,
+                defects=self.defects,
+                verdict_chart=verdicts(self.views),
+                comparison=comparison,
+                utilities=_utility_groups(self.stages),
+                paces=across.paces(self.stages),
+                wer_chart=_wer_chart(self.stages),
+            )
+        )
+
+    def write(self, path: str | Path) -> None:
+        """Write the page, whole or not at all."""
+        page = self.html()
+        with text_output(path) as stream:
+            stream.write(page)
+
+    def to_json(self) -> dict[str, Any]:
+        """The verdicts of the page, for machines."""
+        return {
+            "title": self.title,
+            "stages": [
+                {
+                    "name": view.stage.name,
+                    "verb": view.stage.verb,
+                    "guarantees": [each.guarantee.to_json() for each in view.stage.stated],
+                    "claimed": [
+                        None if each.claim is None else each.claim.to_json()
+                        for each in view.stage.stated
+                    ],
+                    "lower_bound": (
+                        None if view.stage.lower_bound is None else view.stage.lower_bound.to_json()
+                    ),
+                    "derived_again": [line.checked for line in view.lines],
+                }
+                for view in self.views
+            ],
+            "defects": self.defects,
+        }
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {
+        "bare": bare,
+        "claimed": claimed_epsilon,
+        "duration": duration,
+        "interval": interval,
+        "percent": percent,
+        "short": short,
+        "true_epsilon": true_epsilon,
+        "at_least": rounded_down,
+    }
+    return environment
+
+
+def _utility_groups(stages: Sequence[Stage]) -> list[dict[str, Any]]:
+    """Charts and tables by data; every metric is one chart."""
+    groups: dict[tuple[str, str], list[across.Utility]] = {}
+    for each in across.utilities(stages):
+        groups.setdefault((each.data, each.part), []).append(each)
+    return [
+        {
+            "data": data,
+            "part": {"test": "test data", "valid": "validation data"}.get(part, part),
+            "metrics": members,
+            "points": _by_run(members),
+            "charts": [
+                epsilon_chart(
+                    [
+                        across.Point(p.place, p.name, p.epsilon, p.measured.times(100))
+                        for p in each.points
+                    ],
+                    title=f"{each.title} against epsilon",
+                    y_label=f"{each.title}, % ({each.better})",
+                )
+                for each in members[:_MOST_CHARTS]
+            ],
+        }
+        for (data, part), members in groups.items()
+    ]
+
+
+def _by_run(utilities: Sequence[across.Utility]) -> list[tuple[across.Point, dict[str, Any]]]:
+    found: dict[int, tuple[across.Point, dict[str, Any]]] = {}
+    for each in utilities:
+        for point in each.points:
+            found.setdefault(point.place, (point, {}))[1][each.key] = point.measured
+    return [found[place] for place in sorted(found)]
+
+
+def _wer_chart(stages: Sequence[Stage]) -> Any:
+    points = across.word_errors(stages)
+    if len(points) < 2:
+        return None
+    return epsilon_chart(
+        points, title="Word error rate against epsilon", y_label="word error rate, adapted, %"
+    )

@@ -1,0 +1,182 @@
+"""A stage: one run of one verb, read from its run.json, with the audit that lies beside it.
+
+Parts that a run does not have are left out; parts that are there and wrong are refused, because a
+page that guesses is worse than none.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sottovoce.audit.bounds import LowerBound
+from sottovoce.audit.result import AuditResult
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.guarantee import Claim, Guarantee
+from sottovoce.privacy.ledger import Ledger
+from sottovoce.report.numbers import Measured, number
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What holds for one unit, beside what the recipe claims of it."""
+
+    guarantee: Guarantee
+    claim: Claim | None = None
+    claim_about: str = ""
+    """The type of value that the claim is about, where every type has its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One run: what was done, what it guarantees, what it achieved."""
+
+    name: str
+    verb: str
+    path: Path
+    run: Mapping[str, Any]
+    stated: tuple[Stated, ...] = ()
+    ledgers: Mapping[str, Ledger]
+    audit: AuditResult | None = None
+
+    @property
+    def main(self) -> Stated | None:
+        """What the run itself puts first; the last unit is the one that protects most."""
+        return self.stated[-1] if self.stated else None
+
+    @property
+    def holds(self) -> bool:
+        return self.main is not None and all(each.guarantee.holds for each in self.stated)
+
+    @property
+    def epsilon(self) -> float | None:
+        """The epsilon of the main guarantee: infinite where there is none, None if unsaid."""
+        return None if self.main is None else self.main.guarantee.epsilon
+
+    @property
+    def lower_bound(self) -> LowerBound | None:
+        return None if self.audit is None else self.audit.lower_bound
+
+    @cached_property
+    def defects(self) -> tuple[str, ...]:
+        """Bounds of the audit that contradict what this run guarantees."""
+        if self.audit is None:
+            return ()
+        told = self.audit.guarantee if self.main is None else self.main.guarantee
+        return tuple(replace(self.audit, guarantee=told).defects())
+
+    @property
+    def seeded(self) -> str | None:
+        """The stamp of a seeded run."""
+        seed = self.run.get("seed")
+        return seed if isinstance(seed, str) and seed.startswith("seeded") else None
+
+    @property
+    def configuration(self) -> Mapping[str, Any]:
+        return self._part("configuration")
+
+    @property
+    def metrics(self) -> Mapping[str, Any]:
+        return self._part("metrics")
+
+    @property
+    def timings(self) -> Mapping[str, float]:
+        found = {str(name): number(value) for name, value in self._part("timings").items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        return self._part("data")
+
+    @property
+    def history(self) -> tuple[Mapping[str, float], ...]:
+        """Numbers along the run, each row with its step; what is no finite number is left out."""
+        rows = self.run.get("history")
+        read = (
+            {str(name): number(value) for name, value in row.items()}
+            for row in (rows if isinstance(rows, list) else ())
+            if isinstance(row, Mapping)
+        )
+        return tuple(
+            {name: value for name, value in row.items() if value is not None and _finite(value)}
+            for row in read
+            if row.get("step") is not None
+        )
+
+    def scores(self) -> tuple[str, Mapping[str, Measured]]:
+        """The part of the data that was scored last (test before validation), and its scores."""
+        for part in ("test", "valid"):
+            found = self.metrics.get(part)
+            if isinstance(found, Mapping):
+                read = {str(name): Measured.read(value) for name, value in found.items()}
+                return part, {name: value for name, value in read.items() if value is not None}
+        return "", {}
+
+    def _part(self, name: str) -> Mapping[str, Any]:
+        part = self.run.get(name)
+        return part if isinstance(part, Mapping) else {}
+
+
+def stage_of(
+    run: Mapping[str, Any], path: Path, name: str, audit: AuditResult | None = None
+) -> Stage:
+    """Make a stage of the content of a run file."""
+    verb = str(run["verb"])
+    try:
+        if verb == "deid":
+            # Reading a ledger needs the kinds of its facts to be known.
+            from sottovoce.deid import facts as _  # noqa: F401
+        return Stage(
+            name=name,
+            verb=verb,
+            path=path,
+            run=run,
+            stated=_stated(run, audit),
+            ledgers=_ledgers(run),
+            audit=audit,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        said = str(problem) if isinstance(problem, InvalidInput) else repr(problem)
+        raise InvalidInput(f"{path}: Expected the run file of a verb, but: {said}") from problem
+
+
+def _stated(run: Mapping[str, Any], audit: AuditResult | None) -> tuple[Stated, ...]:
+    claims = _claims(run.get("claimed"))
+    by_unit = (run.get("release") or {}).get("guarantees") or run.get("guarantees") or {}
+    if by_unit:
+        largest = max(claims.items(), key=lambda item: item[1].log10_epsilon, default=("", None))
+        return tuple(
+            # A paper's claim about a type is about one token of it.
+            Stated(Guarantee.from_json(said), largest[1], largest[0])
+            if unit == "token"
+            else Stated(Guarantee.from_json(said))
+            for unit, said in by_unit.items()
+        )
+    if run.get("guarantee"):
+        return (Stated(Guarantee.from_json(run["guarantee"]), claims.get("")),)
+    if audit is not None and audit.guarantee is not None:
+        return (Stated(audit.guarantee),)
+    return ()
+
+
+def _claims(claimed: Any) -> dict[str, Claim]:
+    """Claims by type; a run with a single claim has it under the empty name."""
+    if not claimed:
+        return {}
+    if "epsilon" in claimed:
+        return {"": Claim.from_json(claimed)}
+    return {str(kind): Claim.from_json(said) for kind, said in claimed.items()}
+
+
+def _ledgers(run: Mapping[str, Any]) -> dict[str, Ledger]:
+    by_unit = (run.get("release") or {}).get("ledgers")
+    if not by_unit:
+        by_unit = {"": run["ledger"]} if run.get("ledger") else {}
+    read = [Ledger.from_json(data) for data in by_unit.values()]
+    return {str(ledger.unit): ledger for ledger in read}
+
+
+def _finite(value: float) -> bool:
+    return math.isfinite(value)

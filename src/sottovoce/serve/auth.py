@@ -1,0 +1,92 @@
+"""Who may ask: whoever has the token, by a name that this service goes by.
+
+The token is compared in constant time, by its hash, so that neither its letters nor its length can
+be learnt by waiting. A browser cannot put a token into the header of the first page it loads, so it
+may also come as the password of HTTP Basic authentication, under any name.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sottovoce.serve.problems import refusal
+
+OPEN = frozenset({"/healthz"})
+"""What needs no token."""
+
+
+class TokenRequired:
+    """Middleware: without the token there is no answer but to a health check."""
+
+    def __init__(self, app: ASGIApp, *, token: str) -> None:
+        self._app = app
+        self._digest = _digest(token.encode())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in OPEN:
+            given = token_of(Headers(scope=scope).get("authorization", ""))
+            if not hmac.compare_digest(_digest(given), self._digest):
+                answer = refusal(401, "Expected the token: `Authorization: Bearer TOKEN`.")
+                answer.headers["WWW-Authenticate"] = 'Bearer realm="sottovoce"'
+                answer.headers.append("WWW-Authenticate", 'Basic realm="sottovoce"')
+                await answer(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def token_of(header: str) -> bytes:
+    """The token in the header `Authorization`; nothing if there is none.
+
+    >>> token_of("Bearer abc"), token_of("Basic YW5uOmFiYw=="), token_of("Basic ?"), token_of("")
+    (b'abc', b'abc', b'', b'')
+    """
+    scheme, _, given = header.partition(" ")
+    match scheme.lower():
+        case "bearer":
+            return given.strip().encode()
+        case "basic":
+            try:
+                return base64.b64decode(given.strip(), validate=True).partition(b":")[2]
+            except (binascii.Error, ValueError):
+                return b""
+        case _:
+            return b""
+
+
+class KnownHosts:
+    """Middleware: requests under another name are refused.
+
+    A page of somebody else may point its own name at 127.0.0.1 and then read answers from a service
+    without a token; the name in the header gives it away.
+    """
+
+    def __init__(self, app: ASGIApp, *, hosts: frozenset[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and host_of(scope) not in self._hosts:
+            answer = refusal(421, "This service does not go by the name it was called.")
+            await answer(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def host_of(scope: Scope) -> str:
+    """The name in the header `Host`, without a port.
+
+    >>> [host_of({"headers": [(b"host", h)]}) for h in (b"localhost:8321", b"[::1]:8321", b"a")]
+    ['localhost', '::1', 'a']
+    """
+    host = Headers(scope=scope).get("host", "").lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()

@@ -1,0 +1,173 @@
+"""`POST /deidentify`: release texts, with what this call cost."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field, Strict
+
+from sottovoce.deid import Deidentifier, Fields, Release, ReleaseStatement, Setting
+from sottovoce.deid.detect.detector import utterance_of
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.noise import NoiseSource
+from sottovoce.serve.detectors import PATTERN, Detectors
+from sottovoce.serve.limits import Deadline, Workers
+from sottovoce.serve.problems import Refused
+from sottovoce.serve.requests import REFUSALS, Texts
+from sottovoce.serve.statements import Claimed, FullGuarantee, claimed, full_guarantee
+
+PER_CALL = (
+    "Epsilon is for this call alone. Releasing the same text again draws anew and spends again: "
+    "the epsilons of all calls add up."
+)
+
+
+class OfferedStrategy(StrEnum):
+    """The strategies that need neither a secret key nor word vectors."""
+
+    REDACT = "redact"
+    TYPED = "typed"
+    NAMED = "named"
+    WORD = "word"
+    ENTITY = "entity"
+    RESPONSE = "response"
+
+
+class DeidentifyRequest(Texts):
+    """Texts, and how to replace the private values in them."""
+
+    strategy: Annotated[OfferedStrategy, Strict(False)] = OfferedStrategy.ENTITY
+    p: float | None = Field(
+        None, ge=0, le=1, description="Probability of replacing a private value; 1 if left out."
+    )
+    epsilon: float | None = Field(
+        None, ge=0, le=1e6, description="What one private token may cost, instead of p."
+    )
+    detector: str | None = Field(
+        None,
+        pattern=PATTERN,
+        description="tagger, gazetteer, patterns, or some of them joined by +.",
+    )
+    delta: float = Field(0.0, ge=0, lt=1, description="What the statement may fail by.")
+
+    def setting(self) -> Setting:
+        """The setting; what is wrong with it is about numbers, so it may be said."""
+        try:
+            return Setting(strategy=str(self.strategy), p=self.p, epsilon=self.epsilon)
+        except InvalidInput as problem:
+            raise Refused(422, str(problem)) from None
+
+
+class ReplacedSpan(BaseModel):
+    """`text[start:end]` of the request became `text[released_start:released_end]` of the release.
+
+    Places are counted in Unicode characters. The value may have stayed the same.
+    """
+
+    start: int
+    end: int
+    type: str
+    released_start: int
+    released_end: int
+
+
+class ReleasedText(BaseModel):
+    """One released text. The spans are for whoever sent it: they are no part of the release."""
+
+    text: str
+    spans: list[ReplacedSpan]
+
+
+class TypeCost(BaseModel):
+    """What was done to one type of private value, and what one token of it cost."""
+
+    tokens: int
+    mechanism: dict[str, Any]
+    guarantee: FullGuarantee
+    claimed: Claimed | None
+
+
+class Deidentified(BaseModel):
+    """The release and its statement."""
+
+    released: list[ReleasedText]
+    detector: str
+    types: dict[str, TypeCost]
+    guarantees: dict[str, FullGuarantee] = Field(description="To one token and one utterance.")
+    claimed: Claimed | None = Field(
+        description="The largest epsilon that the publication claims for one token of these types."
+    )
+    statement: list[str] = Field(description="The whole statement for people, line by line.")
+    epsilon_is: str = Field(description="What the epsilon covers.")
+
+
+def deidentify_router(detectors: Detectors, workers: Workers) -> APIRouter:
+    """The endpoint, with what it works with."""
+    router = APIRouter()
+    noise = NoiseSource()
+
+    @router.post("/deidentify", response_model=Deidentified, responses=REFUSALS, tags=["text"])
+    async def deidentify(request: DeidentifyRequest) -> dict[str, Any]:
+        """Replace the private values of texts, and say what that guarantees.
+
+        Noise is cryptographic and drawn anew for every call, so a call cannot be repeated.
+        """
+        setting = request.setting()
+
+        def work(deadline: Deadline) -> dict[str, Any]:
+            # A statement covers what one de-identifier released: hence one for each call.
+            deid = Deidentifier(
+                detector=detectors.named(request.detector),
+                setting=setting,
+                fields=Fields(user="drop", id="drop"),
+                delta=request.delta,
+                source=noise,
+            )
+            released = []
+            for text in request.every:
+                deadline.check()
+                released += [_released(each) for each in deid.release_all([utterance_of(text)])]
+            deadline.check()
+            return _answer(released, deid.statement(), deid.detector.name)
+
+        return await workers.run(work)
+
+    return router
+
+
+def _released(release: Release) -> dict[str, Any]:
+    spans = [
+        {
+            "start": piece.start,
+            "end": piece.end,
+            "type": piece.type,
+            "released_start": piece.new_start,
+            "released_end": piece.new_end,
+        }
+        for piece in release.offsets.replacements
+    ]
+    return {"text": release.text, "spans": spans}
+
+
+def _answer(
+    released: list[dict[str, Any]], statement: ReleaseStatement, detector: str
+) -> dict[str, Any]:
+    types = statement.types
+    claims = [each.claimed for each in types.values() if each.claimed is not None]
+    return {
+        "released": released,
+        "detector": detector,
+        "types": {
+            kind: {
+                "tokens": each.tokens,
+                "mechanism": each.mechanism.to_json(),
+                "guarantee": full_guarantee(each.guarantee),
+                "claimed": claimed(each.claimed),
+            }
+            for kind, each in sorted(types.items())
+        },
+        "guarantees": {unit: full_guarantee(each) for unit, each in statement.guarantees.items()},
+        "claimed": claimed(max(claims, key=lambda claim: claim.epsilon, default=None)),
+        "statement": statement.lines(),
+        "epsilon_is": PER_CALL,
+    }

@@ -1,0 +1,111 @@
+"""One line of JSON a request, and nothing in it that a caller wrote.
+
+A line has the time, the address from our own list, the status, how long it took and how many bytes
+went by. Of an error it has the type and the line of code: the message of an exception may quote the
+text. Of what other libraries log it has their template without its arguments.
+"""
+
+import json
+import logging
+import sys
+import time
+import traceback
+from collections.abc import Collection
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sottovoce.serve.problems import refusal
+
+LOGGER = logging.getLogger("sottovoce.serve")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class RequestLog:
+    """Middleware, the outermost: logs every request, and lets no exception out."""
+
+    def __init__(self, app: ASGIApp, *, paths: Collection[str]) -> None:
+        self._app = app
+        self._paths = frozenset(paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.monotonic()
+        seen: dict[str, int] = {"status": 0, "bytes_in": 0, "bytes_out": 0}
+        failure: dict[str, Any] = {}
+
+        async def counted_receive() -> Message:
+            message = await receive()
+            seen["bytes_in"] += len(message.get("body", b""))
+            return message
+
+        async def counted_send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                seen["status"] = message["status"]
+            seen["bytes_out"] += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, counted_receive, counted_send)
+        except Exception as problem:  # noqa: BLE001
+            # The server would print the exception with its message, which may quote the text.
+            failure = {"failure": type(problem).__name__, "where": _place(problem)}
+            if not seen["status"]:
+                answer = refusal(500, "The service failed; nothing is returned.")
+                await answer(scope, receive, counted_send)
+        LOGGER.log(
+            logging.ERROR if failure else logging.INFO,
+            "request",
+            extra={
+                "facts": {
+                    "method": scope["method"] if scope["method"] in _METHODS else "other",
+                    "path": scope["path"] if scope["path"] in self._paths else "other",
+                    **seen,
+                    "seconds": round(time.monotonic() - started, 4),
+                    **failure,
+                }
+            },
+        )
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON: our own facts, or the bare template of somebody else's.
+
+    >>> record = logging.LogRecord("uvicorn", 20, "", 0, "bad request: %s", ("call mum",), None)
+    >>> json.loads(JsonLines().format(record))["event"]
+    'bad request: %s'
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {"time": when, "level": record.levelname.lower()}
+        line["event"] = str(record.msg).partition("\n")[0]
+        if record.name == LOGGER.name:
+            line |= getattr(record, "facts", {})
+        if record.exc_info and record.exc_info[1] is not None:
+            line |= {
+                "failure": type(record.exc_info[1]).__name__,
+                "where": _place(record.exc_info[1]),
+            }
+        return json.dumps(line, ensure_ascii=False)
+
+
+def log_to(stream: TextIO | None = None) -> None:
+    """Send the lines of this service and of its server to a stream (standard error)."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name in (LOGGER.name, "uvicorn", "uvicorn.error", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler] if name != "uvicorn.error" else []
+        logger.propagate = name == "uvicorn.error"
+        logger.setLevel(logging.INFO)
+
+
+def _place(problem: BaseException) -> str:
+    """Where it was raised, without a line of anybody's data."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

@@ -1,0 +1,48 @@
+"""An adapted encoder's folder: what is loaded reads like what was saved."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tests.nlu.tiny import UTTERANCES, tiny_bert
+
+from sottovoce.errors import InvalidInput
+from sottovoce.nlu.encoders.bert import save_encoder
+from sottovoce.nlu.pretraining import has_reading, learn_reading, load_reading, reading_files
+from sottovoce.nlu.readout import Evening, ReadoutPlan
+from sottovoce.nlu.staging import write_together
+
+PLAN = ReadoutPlan(evening=Evening.WHITEN, components=5, window=1)
+
+
+def save(folder: Path) -> torch.Tensor:
+    torch.manual_seed(0)
+    public = [utterance.tokens for utterance in UTTERANCES] * 3
+    encoder, readout = learn_reading(tiny_bert(), public, PLAN, layers=(1, 2), summary="both")
+    save_encoder(encoder, folder)
+    write_together(folder, reading_files(encoder, readout))
+    inputs = encoder.collate([encoder.prepare(["play", "mum"])])
+    return readout(encoder.eval()(inputs)).words
+
+
+@torch.no_grad()
+def test_what_is_loaded_reads_like_what_was_saved(tmp_path: Path) -> None:
+    expected = save(tmp_path)
+    assert has_reading(tmp_path)
+    encoder, readout = load_reading(tmp_path)
+    assert encoder.layers == (1, 2)
+    inputs = encoder.collate([encoder.prepare(["play", "mum"])])
+    torch.testing.assert_close(readout(encoder.eval()(inputs)).words, expected)
+
+
+def test_a_folder_without_statistics_says_so(tmp_path: Path) -> None:
+    assert not has_reading(tmp_path)
+    with pytest.raises(InvalidInput, match=r"readout\.json"):
+        load_reading(tmp_path)
+
+
+def test_broken_statistics_are_refused(tmp_path: Path) -> None:
+    save(tmp_path)
+    (tmp_path / "readout.safetensors").write_bytes(b"nothing")
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        load_reading(tmp_path)

@@ -1,0 +1,40 @@
+"""The pages load nothing from elsewhere, and the documentation describes every endpoint."""
+
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+PAGES = ["/", "/docs", "/static/playground.js", "/static/style.css"]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_comes_from_elsewhere(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 200
+    assert not re.search(r"https?://|@import|url\(", answer.text)
+    # The policy forbids scripts and styles inside a page.
+    assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son[a-z]+=", answer.text)
+    assert ".innerHTML" not in answer.text
+
+
+def test_the_documentation_has_every_endpoint_and_every_field(client: TestClient) -> None:
+    described = client.get("/openapi.json").json()
+    page = client.get("/docs").text
+    for path, methods in described["paths"].items():
+        assert f"<code>{path}</code>" in page
+        for operation in methods.values():
+            assert operation["description"]
+    for name in ("epsilon_per_count", "noise_multiplier", "pi_min", "detector", "nbest"):
+        assert f"<code>{name}</code>" in page
+
+
+def test_about_tells_what_is_loaded_and_allowed(client: TestClient) -> None:
+    told = client.get("/about").json()
+    assert told["detector"] == "gazetteer+patterns"
+    assert told["parse"] is True
+    assert told["rescore"] is False
+    assert told["limits"] == {
+        "body_bytes": 1 << 20, "seconds": 20, "texts": 256, "characters": 10_000,
+    }  # fmt: skip
+    assert "add up" in told["epsilon_is"]

@@ -55,16 +55,16 @@ def test_plain_training_learns_and_has_no_guarantee() -> None:
     after = float(model.losses(encodings.batch(range(60))).mean().detach())
     assert after < 0.8 * before
     assert not result.guarantee.holds
-    assert result.history[-1]["loss"] > 0
+    assert float(result.history[-1]["loss"]) > 0
 
 
 def test_a_stopped_run_continues_where_it_was(tmp_path: Path) -> None:
     files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint.pt"}
     asked = iter([False] * 4 + [True])
-    first = fitted(small_model(), should_stop=lambda: next(asked), **files)
+    first = fitted(small_model(), PLAN, should_stop=lambda: next(asked), **files)
     assert first.stopped
     assert first.steps == 5
-    again = fitted(small_model(), resume=True, **files)
+    again = fitted(small_model(), PLAN, resume=True, **files)
     assert not again.stopped
     assert again.steps == PLAN.steps
     assert again.guarantee.epsilon == pytest.approx(PLAN.guarantee().epsilon)

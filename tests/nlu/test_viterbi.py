@@ -10,8 +10,7 @@ from tests.nlu.sequences import every_path, few_tags, lengths, random_batch, ran
 from tests.training.reference import few, seeds
 
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.crf import Crf
-from sottovoce.nlu.crf import bio_constraints
+from sottovoce.nlu.crf import Crf, bio_constraints
 from sottovoce.nlu.viterbi import decode, log_partition, marginals
 
 BIO = ("O", "B-a", "I-a", "B-b", "I-b")

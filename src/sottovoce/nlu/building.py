@@ -15,15 +15,15 @@ from sottovoce.corpora.atomic import text_output
 from sottovoce.corpora.synthetic import DOMAINS, generate
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.bert import MINILM, Bert
-from sottovoce.nlu.encoders.clc import Clc
+from sottovoce.nlu.encoders.clc import Clc, ClcShape
 from sottovoce.nlu.encoders.tuning import Tuned, Tuning, tune
 from sottovoce.nlu.encoders.words import Words, WordSource, private_words, words_of_vectors
 from sottovoce.nlu.model import JointModel
-from sottovoce.nlu.pretraining.reading import has_reading, load_reading
+from sottovoce.nlu.pretraining.reading import has_reading, learn_reading, load_reading
 from sottovoce.nlu.readout import Readout
 from sottovoce.nlu.recipes import ModelKind, reading_for
 from sottovoce.nlu.schema import Schema
-from sottovoce.nlu.settings import Settings
+from sottovoce.nlu.settings import HASHED, PAID, PRIVATE, Settings
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.training import Method, Plan, Worker
@@ -71,11 +71,18 @@ def build(
         return Built(model=model, plan=plan, assumptions=public)
     if settings.vectors is not None:
         words, vectors = words_of_vectors(settings.vectors)
-        clc = Clc(words, vectors=vectors, tune_words=plan.method in (Method.SGD, Method.EDP_SGD))
+        tune_words = plan.method in (Method.SGD, Method.EDP_SGD)
+        clc = Clc(words, _shape(settings), vectors=vectors, tune_words=tune_words)
         return Built(model=JointModel(schema, clc), plan=plan, assumptions=(PUBLIC_VECTORS,))
     words, plan = _vocabulary(settings, utterances, owners, plan, folder)
     public = (PUBLIC_WORDS,) if words.source is WordSource.PUBLIC else ()
-    return Built(model=JointModel(schema, Clc(words)), plan=plan, assumptions=public)
+    clc = Clc(words, _shape(settings))
+    return Built(model=JointModel(schema, clc), plan=plan, assumptions=public)
+
+
+def _shape(settings: Settings) -> ClcShape:
+    sizes = {name: getattr(settings, name) for name in ("hidden", "layers", "word_width")}
+    return ClcShape(**{name: size for name, size in sizes.items() if size is not None})
 
 
 def tuning_of(text: str) -> Tuning:
@@ -106,23 +113,28 @@ def _bert(settings: Settings) -> tuple[Bert, Readout]:
     reading = reading_for(tuning)
     if tuning == Tuned.FROZEN and has_reading(settings.encoder):
         return load_reading(settings.encoder)
-    if settings.encoder == PAPER:
-        encoder = Bert.untrained(MINILM, summary=reading.summary)
-    else:
-        encoder = Bert.load(settings.encoder, layers=reading.layers, summary=reading.summary)
-    readout = Readout(encoder.width, encoder.summary_width, reading.plan)
-    known = _STATISTICS.get((settings.encoder, str(tuning)))
-    if known is None or settings.encoder == PAPER:  # untrained weights differ every time
-        made_up = (
-            utterance.tokens
-            for domain in DOMAINS
-            for utterance in generate(domain, size=PUBLIC_UTTERANCES, seed=0)
-        )
-        readout.learn(encoder, made_up)
-        _STATISTICS[settings.encoder, str(tuning)] = readout.state_dict()
-    else:
-        readout.load_state_dict(known)
-    return encoder, readout
+    paper = settings.encoder == PAPER
+    encoder = Bert.untrained(MINILM) if paper else Bert.load(settings.encoder)
+    made_up = (
+        utterance.tokens
+        for domain in DOMAINS
+        for utterance in generate(domain, size=PUBLIC_UTTERANCES, seed=0)
+    )
+    config: Any = encoder.network.config
+    layers = _at_depth(reading.layers, int(config.num_hidden_layers))
+    return learn_reading(encoder, made_up, reading.plan, layers=layers, summary=reading.summary)
+
+
+def _at_depth(layers: Sequence[int], depth: int) -> list[int]:
+    """Layers of an encoder that is as deep as the recipe's, at the same heights in another one.
+
+    >>> _at_depth((1, 3, 5, 6), 6), _at_depth((1, 3, 5, 6), 2), _at_depth((-1,), 4)
+    ([1, 3, 5, 6], [1, 2], [-1])
+    """
+    deepest = max(layers)
+    if deepest < 0:
+        return list(layers)
+    return sorted({max(1, round(layer * depth / deepest)) for layer in layers})
 
 
 def _vocabulary(
@@ -134,11 +146,11 @@ def _vocabulary(
 ) -> tuple[Words, Plan]:
     """The words of the CLC, and the plan with what is left for it."""
     match settings.vocabulary:
-        case "hashed":
-            return Words.hashed(), plan
-        case "private":
+        case name if name == HASHED or name.startswith(f"{HASHED}-"):
+            return _hashed(name), plan
+        case name if name == PRIVATE:
             return Words.seen(utterances), plan
-        case "dp":
+        case name if name == PAID:
             return _paid_vocabulary(settings, utterances, owners, plan, folder)
         case path:
             try:
@@ -147,7 +159,19 @@ def _vocabulary(
                 raise InvalidInput(
                     f"Expected the vocabulary hashed, dp, private or a file of words, got {path!r}."
                 ) from problem
+            if not lines:
+                raise InvalidInput(f"Expected words in {path}, found none.")
             return Words(listed=tuple(lines), source=WordSource.PUBLIC, spare=SPARE), plan
+
+
+def _hashed(name: str) -> Words:
+    """Read hashed or hashed-BUCKETS."""
+    if name == HASHED:
+        return Words.hashed()
+    number = name.removeprefix(f"{HASHED}-")
+    if not number.isdecimal():
+        raise InvalidInput(f"Expected a number in {HASHED}-NUMBER, got {number!r}.")
+    return Words.hashed(int(number))
 
 
 def _paid_vocabulary(

@@ -11,17 +11,12 @@ from typing import Any
 
 from sottovoce.corpora.atomic import text_output
 from sottovoce.errors import InvalidInput
+from sottovoce.nlu.score_names import SCORE_NAMES
 from sottovoce.privacy.guarantee import Guarantee, number_from_json, rounded_up
 
 CARD, CONFIG, RUN, AUDIT, LABELS = (
     "README.md", "config.json", "run.json", "audit.json", "labels.json",
 )  # fmt: skip
-SCORES = {
-    "ser": "semantic error rate",
-    "intent_accuracy": "intent accuracy",
-    "slot_f1": "slot F1",
-    "exact_match": "exact match",
-}
 
 
 def write_card(folder: str | Path) -> Path:
@@ -169,7 +164,7 @@ def _scores(metrics: Mapping[str, Any]) -> list[str]:
         f"| | {' | '.join(parts)} |",
         f"|---|{'---|' * len(parts)}",
     ]
-    for key, name in SCORES.items():
+    for key, name in SCORE_NAMES.items():
         cells = [_score(metrics[part].get(key)) for part in parts]
         if any(cells):
             rows.append(f"| {name} | {' | '.join(cells)} |")

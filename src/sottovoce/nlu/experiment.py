@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from sottovoce import __version__
-from sottovoce.corpora import Utterance
+from sottovoce.corpora import OUTSIDE, Utterance
 from sottovoce.corpora.parts import Parts
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.building import LEDGER, Built, build
@@ -26,7 +26,7 @@ from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.schema import Schema
 from sottovoce.nlu.settings import Settings
 from sottovoce.privacy.guarantee import SEEDED_STAMP, Unit
-from sottovoce.training import Method, Plan
+from sottovoce.training import Method, Plan, Worker
 
 CHECKPOINT = "checkpoint.pt"
 
@@ -60,6 +60,7 @@ def train(
     written by `sottovoce.nlu.run`). Without a `schema` the labels are read off the train part.
     """
     schema = schema or Schema.of(parts.train)
+    check_labels(schema, parts.train)
     owners = owners_of(parts.train, settings.unit)
     population = len(set(owners))
     plan = settings.plan(population)
@@ -83,10 +84,55 @@ def train(
         should_stop=should_stop,
     )
     run = _run(settings, parts, plan, fitted)
-    for part in ("valid", "test"):
+    # A run that was stopped goes on later; of several workers one is enough to measure.
+    measured = () if fitted.stopped or Worker.this().rank > 0 else ("valid", "test")
+    for part in measured:
         if utterances := getattr(parts, part):
             run["metrics"][part] = evaluate(built.model, utterances)
     return Trained(model=built.model, run=run, fitted=fitted)
+
+
+def check_labels(schema: Schema, utterances: Sequence[Utterance]) -> None:
+    """Refuse utterances that the schema rules out: a model could only learn that it is wrong.
+
+    >>> call = Utterance(tokens=("call", "mum"), slots=("O", "B-who"), intent="call")
+    >>> bare = Schema(intents=("call",), slot_types=("who",), slots_of={"call": frozenset()},
+    ...               declared=True)
+    >>> check_labels(bare, [call])
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Utterance 1: Expected slots that the labels allow with 'call',
+    got 'who'.
+    """
+    fits = fitting_labels(schema)
+    for number, utterance in enumerate(utterances, 1):
+        if fits(utterance):
+            continue
+        try:
+            schema.intent_number(utterance.intent)
+            schema.tag_numbers(utterance.slots)
+        except InvalidInput as problem:
+            raise InvalidInput(f"Utterance {number}: {problem}") from problem
+        allowed = (schema.slots_of or {}).get(utterance.intent, frozenset())
+        wrong = next(s[2:] for s in utterance.slots if s != OUTSIDE and s[2:] not in allowed)
+        raise InvalidInput(
+            f"Utterance {number}: Expected slots that the labels allow with "
+            f"{utterance.intent!r}, got {wrong!r}."
+        )
+
+
+def fitting_labels(schema: Schema) -> Callable[[Utterance], bool]:
+    """Whether a model of this schema can give an utterance its labels."""
+    allowed = {
+        intent: {tag for tag, fits in zip(schema.tags, row, strict=True) if fits}
+        for intent, row in zip(schema.intents, schema.allowed(), strict=True)
+    }
+    nothing: set[str] = set()
+
+    def fits(utterance: Utterance) -> bool:
+        tags = allowed.get(utterance.intent, nothing)
+        return bool(tags) and tags.issuperset(utterance.slots)
+
+    return fits
 
 
 def owners_of(utterances: Sequence[Utterance], unit: Unit) -> list[str]:

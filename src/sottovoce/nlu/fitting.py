@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sottovoce.errors import InvalidInput
 from sottovoce.nlu.data import Encodings
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.optimisation import Optimisation
-from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.facts import NoisySum
+from sottovoce.privacy.guarantee import Guarantee, number_to_json
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.training import Method, Plan, PrivateTraining, TailAverage, Worker
 
@@ -42,7 +44,7 @@ class Fitted:
 
     guarantee: Guarantee
     ledger: Ledger
-    history: list[dict[str, float]]
+    history: list[dict[str, float | str]]
     steps: int
     examples: int
     seconds: float
@@ -79,11 +81,37 @@ def fit(
         training.leave_uncovered(sentence)
     average = TailAverage(model.parameters(), start=round(plan.steps * (1 - optimisation.averaged)))
     path = None if checkpoint is None else own_checkpoint(checkpoint)
-    if resume and path is not None:
-        average.load_state_dict(training.resume(path)["average"])
+    epsilon, history = None, list[dict[str, float | str]]()
+    examples, earlier = 0, 0.0
+    if path is not None and resume and _everybody_has(path):
+        kept = training.resume(path)
+        average.load_state_dict(kept["average"])
+        history, examples, earlier = kept["history"], kept["examples"], kept["seconds"]
+        _check_together(kept["step"], path)
+    elif any(isinstance(entry.fact, NoisySum) for entry in training.ledger().entries):
+        raise InvalidInput(
+            f"Expected an unused ledger or a checkpoint to go on from, got steps in {ledger} and "
+            f"nothing at {path}: take another folder."
+        )
     marks = _marks(plan.steps)
-    epsilon, history = None, list[dict[str, float]]()
-    begun, first, examples, stopped = time.monotonic(), training.step, 0, False
+    begun, first, stopped = time.monotonic(), training.step, False
+
+    def save() -> None:
+        if path is not None:
+            seconds = earlier + time.monotonic() - begun
+            training.save(
+                path,
+                {
+                    "average": average.state_dict(),
+                    "history": history,
+                    "examples": examples,
+                    "seconds": seconds,
+                    "step": training.step,
+                },
+            )
+
+    if training.step == 0:
+        save()  # so that a run can be resumed whenever it is killed
     _train_mode(model)
     for step in training.steps():
         optimisation.set_rate(optimizer, step.number, plan.steps)
@@ -94,15 +122,14 @@ def fit(
             total += float(losses.detach().sum())
         average.add(step.number)
         examples += step.size
-        stopped = Worker.this().alone and should_stop()
+        stopped = Worker.this().alone and training.step < plan.steps and should_stop()
         if training.step in marks or stopped:
             if private:
                 epsilon = training.guarantee().epsilon
-                history.append({"step": training.step, "epsilon": epsilon})
+                history.append({"step": training.step, "epsilon": number_to_json(epsilon)})
             else:
                 history.append({"step": training.step, "loss": total / max(1, step.size)})
-            if path is not None:
-                training.save(path, {"average": average.state_dict()})
+            save()
         if on_step is not None:
             pace = (time.monotonic() - begun) / max(1, training.step - first)
             on_step(
@@ -127,7 +154,7 @@ def fit(
         history=history,
         steps=training.step,
         examples=examples,
-        seconds=time.monotonic() - begun,
+        seconds=earlier + time.monotonic() - begun,
         stopped=stopped,
     )
 
@@ -136,6 +163,20 @@ def own_checkpoint(path: Path | str) -> Path:
     """The checkpoint of this worker: each has its own ledger, so each has its own file."""
     path, worker = Path(path), Worker.this()
     return path if worker.alone else path.with_name(f"{path.stem}.rank{worker.rank}{path.suffix}")
+
+
+def _everybody_has(path: Path) -> bool:
+    return all(each["there"] for each in Worker.this().gather(there=path.exists()))
+
+
+def _check_together(step: int, path: Path) -> None:
+    """Workers that go on from unlike steps would train unlike models."""
+    steps = {each["step"] for each in Worker.this().gather(step=step)}
+    if len(steps) > 1:
+        raise InvalidInput(
+            f"Expected checkpoints of one step from all workers, got those of steps "
+            f"{min(steps)} and {max(steps)} beside {path.name}: take another folder."
+        )
 
 
 def _marks(steps: int) -> set[int]:

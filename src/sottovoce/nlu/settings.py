@@ -5,6 +5,7 @@ What is left open takes the default of the chosen method (see `recipes`), so tha
 """
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
@@ -20,6 +21,15 @@ from sottovoce.training import ClippingStyle, Method, Plan
 DELTA_POWER = -1.1
 """Delta is the population to this power unless it is given: below one person in the corpus."""
 
+HASHED, PAID, PRIVATE = "hashed", "dp", "private"
+"""Vocabularies that are no file."""
+
+_COUNTS = (
+    "population", "workers", "batch_size", "epochs", "virtual_batch", "hidden", "layers",
+    "word_width",
+)  # fmt: skip
+_POSITIVE = ("epsilon", "noise_multiplier", "vocabulary_epsilon", "clip_norm")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -27,7 +37,8 @@ class Settings:
 
     `encoder` is `minilm`, `paper` (4 layers x 312, untrained), or a folder with an encoder;
     `population` declares how many units there are (it fixes the sampling rate and delta, and is
-    public); `as_printed` takes eDP-SGD to the letter of the paper.
+    public); `as_printed` takes eDP-SGD to the letter of the paper. `hidden`, `layers` and
+    `word_width` are the sizes of the CLC (None: the paper's).
 
     >>> settings = Settings(method=Method.DP_SGD, epsilon=3)
     >>> settings.plan(population=10_000).guarantee().epsilon <= 3
@@ -38,8 +49,11 @@ class Settings:
     encoder: str = "minilm"
     tuning: str | None = None
     vectors: str | None = None
-    vocabulary: str = "hashed"
+    vocabulary: str = HASHED
     vocabulary_epsilon: float | None = None
+    hidden: int | None = None
+    layers: int | None = None
+    word_width: int | None = None
     method: Method = Method.SGD
     as_printed: bool = False
     epsilon: float | None = None
@@ -63,23 +77,64 @@ class Settings:
     seed: int | None = None
 
     def __post_init__(self) -> None:
+        for name in _COUNTS:
+            if getattr(self, name) is not None:
+                _validate.at_least_one(name, operator.index(getattr(self, name)))
+        for name in _POSITIVE:
+            if getattr(self, name) is not None:
+                _validate.positive(name, getattr(self, name))
+        _validate.not_negative("tau", self.tau)
+        if self.delta is not None and not 0 < self.delta < 1:
+            raise InvalidInput(f"Expected delta in (0, 1), got {self.delta:g}.")
+        self._check_method()
+        self._check_model()
+        named = {f.name: getattr(self, f.name, None) for f in fields(Optimisation)}
+        Optimisation(**{name: value for name, value in named.items() if value is not None})
+
+    def _check_method(self) -> None:
         if self.epsilon is not None:
-            _validate.positive("epsilon", self.epsilon)
             if self.noise_multiplier is not None:
                 raise InvalidInput("Expected an epsilon or a noise multiplier, got both.")
-            if self.method is Method.SGD:
-                raise InvalidInput(
-                    "Expected a private method for an epsilon, got sgd: take dp-sgd or edp-sgd."
-                )
             if self.as_printed:
                 raise InvalidInput(
                     "Expected a noise multiplier for edp-sgd as printed, got an epsilon: "
                     "its noise was never meant to reach one."
                 )
+        if self.method is Method.SGD:
+            private = {
+                "an epsilon": self.epsilon is not None,
+                "a noise multiplier": self.noise_multiplier is not None,
+                "a decay of the noise": self.decay is not Decay.NONE,
+            }
+            for what, is_there in private.items():
+                if is_there:
+                    raise InvalidInput(
+                        f"Expected a private method for {what}, got sgd: take dp-sgd or edp-sgd."
+                    )
         if self.as_printed and self.method is not Method.EDP_SGD:
             raise InvalidInput(f"Expected edp-sgd to be taken as printed, got {self.method}.")
-        if self.population is not None:
-            _validate.at_least_one("population", self.population)
+
+    def _check_model(self) -> None:
+        """What belongs to the other model would be ignored, and nobody would notice."""
+        if self.model is ModelKind.BERT:
+            others = ("vectors", "vocabulary_epsilon", "hidden", "layers", "word_width")
+            given = [name for name in others if getattr(self, name) is not None]
+            given += ["vocabulary"] if self.vocabulary != HASHED else []
+        else:
+            given = ["tuning"] if self.tuning is not None else []
+        if given:
+            raise InvalidInput(
+                f"Expected {given[0].replace('_', ' ')} with the other model, got it with "
+                f"{self.model}."
+            )
+        if self.vectors is not None and (self.vocabulary != HASHED or self.word_width is not None):
+            raise InvalidInput(
+                "Expected word vectors, or a vocabulary and the width of its words, got both."
+            )
+        if self.vocabulary_epsilon is not None and self.vocabulary != PAID:
+            raise InvalidInput(
+                f"Expected an epsilon for the vocabulary {PAID}, got one for {self.vocabulary}."
+            )
 
     @property
     def relation(self) -> Relation:
@@ -123,9 +178,9 @@ class Settings:
         """Delta as given, or the population to the power of -1.1, rounded down to two digits."""
         if self.delta is not None:
             return self.delta
-        exact = float(population**DELTA_POWER)
-        digits = 10.0 ** (math.floor(math.log10(exact)) - 1)
-        return math.floor(exact / digits) * digits
+        exact = float(max(2, population) ** DELTA_POWER)
+        power = math.floor(math.log10(exact)) - 1
+        return float(f"{math.floor(exact / 10.0**power)}e{power}")
 
     def batch_size_for(self, population: int) -> int:
         """As given, or so that an epoch has the recipe's number of steps."""
@@ -136,6 +191,7 @@ class Settings:
         return max(1, round(population * rate))
 
     def optimisation(self) -> Optimisation:
+        """How the weights are moved, with the recipe's defaults."""
         full = self.filled()
         return Optimisation(
             **{f.name: getattr(full, f.name) for f in fields(Optimisation) if hasattr(full, f.name)}

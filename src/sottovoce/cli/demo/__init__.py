@@ -32,7 +32,7 @@ PHONE_USERS = 40
     default=Path("sottovoce-demo"), show_default=True, help="Folder for everything it makes.",
 )  # fmt: skip
 @click.option(
-    "--size", type=click.IntRange(min=200), default=2000, show_default=True,
+    "--size", type=click.IntRange(min=200), default=3000, show_default=True,
     help="Utterances of the corpus.",
 )  # fmt: skip
 def demo(output: Path, size: int) -> None:
@@ -112,17 +112,17 @@ def _train(output: Path, console: Console) -> Iterator[Row]:
     for name, options in ways.items():
         folder = output / MODELS / name.replace(" ", "-")
         run = typed(
-            console, "train", output / CORPUS, "--split", "50:1:49", "--public-labels", *options,
+            console, "train", output / CORPUS, "--split", "80:1:19", "--public-labels", *options,
             "-o", folder,
         )  # fmt: skip
         audit = typed(console, "audit", "run", folder, "--attack", "loss", "--most", 400)
-        scores = run["metrics"]["test"]
-        auc = next(each["auc"] for each in audit["attacks"])
+        scores = {score: found["value"] for score, found in run["metrics"]["test"].items()}
+        auc = audit["attacks"][0]["auc"]
         console.print(
-            f"   error rate {scores['ser']['value']:.1%}, intents {scores['intent_accuracy']['value']:.1%}, "
-            f"attack AUC {auc:.3f}"
+            f"   semantic error rate {scores['ser']:.1%}, intents {scores['intent_accuracy']:.1%}; "
+            f"guessing from the loss who was trained on: AUC {auc:.3f} (0.5 is chance)"
         )
-        good_for = f"SER {scores['ser']['value']:.1%}, attack AUC {auc:.2f}"
+        good_for = f"SER {scores['ser']:.1%}, attack AUC {auc:.2f}"
         yield f"train: {name}", good_for, run["claimed"], run["guarantee"]
 
 
@@ -147,9 +147,12 @@ def _federate(output: Path, console: Console) -> Iterator[Row]:
         console, "rescore", folder / "nbest.jsonl", "--lm", folder / "lm",
         "--marginals", folder / "marginals" / "marginals.json", "-o", folder / "rescored",
     )  # fmt: skip
-    before, after = found["before"]["wer"], found["after"]["wer"]
-    console.print(f"   word error rate {before:.1%} before, {after:.1%} after (made-up recogniser)")
-    yield "federate", f"WER {before:.1%} to {after:.1%}", run["claimed"], run["guarantee"]
+    heard_as, common, own = (found[key]["wer"] for key in ("first_pass", "background", "adapted"))
+    console.print(
+        f"   word error rate {heard_as:.1f} % as heard, {common:.1f} % with a language model, "
+        f"{own:.1f} % with one that knows you (a made-up recogniser)"
+    )
+    yield "federate", f"WER {heard_as:.1f} to {own:.1f} %", run["claimed"], run["guarantee"]
 
 
 def _summary(rows: list[Row], console: Console) -> None:

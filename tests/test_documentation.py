@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/audit.md", "docs/guarantees.md")
+PAGES = ("README.md", "docs/audit.md", "docs/guarantees.md", "docs/index.md", "docs/report.md")
 
 # ```console ... ``` with lines "$ sottovoce ..." and the output below each of them.
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -169,6 +169,27 @@ def test_train_a_tagger_and_use_it(run_cli: RunCli, calls: Path, tmp_path: Path)
     assert {u.text for u in read(out)} == {"call [PER] in [LOC]"}
 
 
+def test_the_caution_of_a_tagger_is_chosen_on_a_corpus_of_its_own(
+    run_cli: RunCli, calls: Path, tmp_path: Path
+) -> None:
+    hard = [
+        Utterance(tokens=(name, "called", "soon"), slots=("B-contact", "O", "O"))
+        for name in ("zebediah", "quentin")
+    ]
+    write(tmp_path / "valid.jsonl", hard)
+    args = ("deid", "train", calls, "-o", tmp_path / "wary.tagger", "--labels", "communication")
+    chosen = run_cli(*args, "--valid", tmp_path / "valid.jsonl", "--recall", 1)
+    assert chosen.exit_code == 0, chosen.stderr
+    assert "Its caution is 0." in chosen.stdout
+    found = run_cli(
+        "deid", "evaluate", tmp_path / "valid.jsonl", "--labels", "communication",
+        "--detector", tmp_path / "wary.tagger", "--json",
+    )  # fmt: skip
+    assert json.loads(found.stdout)["recall"] == 1
+    careless = run_cli(*args, "--valid", tmp_path / "valid.jsonl", "--recall", 2)
+    assert careless.exit_code == 2
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -243,3 +264,36 @@ def test_a_killed_run_leaves_no_output(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
     assert list(tmp_path.iterdir()) == []
+
+
+def test_examples_are_in_the_manifest_if_asked_for(
+    run_cli: RunCli, calls: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    args = ("deid", calls, "-o", out, *GOLD, "--strategy", "typed")
+    quiet = run_cli(*args)
+    assert "examples" not in json.loads(Path(f"{out}.run.json").read_text())
+    assert "guard it" not in quiet.stderr
+    told = run_cli(*args, "--examples", 2)
+    assert told.exit_code == 0, told.stderr
+    assert (
+        told.stderr
+        == "The manifest holds examples of the original text: guard it like the original.\n"
+    )
+    first, second = json.loads(Path(f"{out}.run.json").read_text())["examples"]
+    assert first == {
+        "before": "call anna in rome",
+        "after": "call [PER] in [LOC]",
+        "spans_before": [[5, 9, "PER"], [13, 17, "LOC"]],
+        "spans_after": [[5, 10, "PER"], [14, 19, "LOC"]],
+    }
+    assert second["before"] == "call ben in rome"
+    assert run_cli("deid", "verify", out, "--input", calls).exit_code == 0
+
+
+def test_like_for_like_says_what_it_reveals(run_cli: RunCli, calls: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    result = run_cli("deid", calls, "-o", out, *GOLD, "--epsilon", 2, "--like-for-like")
+    assert result.exit_code == 0, result.stderr
+    assert "PER: the gender of a name is released as it is" in result.stdout
+    assert run_cli("deid", "verify", out).exit_code == 0

@@ -102,7 +102,9 @@ def guess(pairs: Iterable[tuple[str, str]], channel: Channel, prior: Mapping[str
     for value, output in pairs:
         told = canonical(output)
         if told not in answers:
-            answers[told] = max(rows, key=lambda x: (prior[x] * rows[x].get(told, 0.0), x))
+            answers[told] = max(
+                rows, key=lambda x: (prior[x] * rows[x].get(told, 0.0), prior[x], x)
+            )
         trials += 1
         successes += answers[told] == canonical(value)
     return Attack(

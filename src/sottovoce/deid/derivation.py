@@ -91,6 +91,8 @@ class Released:
             self._spend_sources(ledger, kind)
             for sentence in self._cost(kind).assumptions:
                 ledger.assume(sentence)
+            for sentence in self._cost(kind).reveals:
+                ledger.leave_uncovered(f"{kind}: {sentence}")
         for sentence in (_OUTSIDE, *self.not_covered):
             ledger.leave_uncovered(sentence)
         if self.detector != "gold":

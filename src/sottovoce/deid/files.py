@@ -14,6 +14,7 @@ from typing import Any
 from sottovoce.corpora import Columns, Reader, Utterance, format_of, write
 from sottovoce.corpora.formats import TABLES
 from sottovoce.deid.deidentifier import Deidentifier
+from sottovoce.deid.examples import Examples
 from sottovoce.deid.manifest import SUFFIX, manifest, sealed, write_manifest
 from sottovoce.errors import InvalidInput
 
@@ -27,8 +28,9 @@ def release_file(
     *,
     format: str | None = None,
     track: Track = iter,
+    examples: int = 0,
 ) -> dict[str, Any]:
-    """Release what a reader reads; return the manifest.
+    """Release what a reader reads; return the manifest, with this many examples of private text.
 
     `-` streams to standard output as the text comes, and then there is no manifest file.
     """
@@ -39,8 +41,9 @@ def release_file(
     if not to_stream and not Path(output).parent.is_dir():
         raise InvalidInput(f"Expected an existing folder for {output}; create it.")
     hidden = Path("-") if to_stream else _hidden(Path(output))
+    shown = Examples(examples)
     try:
-        write(hidden, _released(deid, track(reader)), chosen, columns=columns)
+        write(hidden, _released(deid, track(reader), shown), chosen, columns=columns)
         if deid.detector.name == "gold" and not deid.tally.tokens:
             raise InvalidInput(
                 f"Expected private annotations in {reader.path}, found none in "
@@ -53,6 +56,8 @@ def release_file(
             output=hidden,
             seconds=time.perf_counter() - began,
         )
+        if examples:
+            content = sealed({**content, "examples": shown.found})
         if not to_stream:
             content = _renamed(content, Path(output).name)
             write_manifest(f"{output}{SUFFIX}", content)
@@ -64,8 +69,11 @@ def release_file(
     return content
 
 
-def _released(deid: Deidentifier, utterances: Iterable[Utterance]) -> Iterator[Utterance]:
-    for released in deid.release_all(utterances):
+def _released(
+    deid: Deidentifier, utterances: Iterable[Utterance], shown: Examples
+) -> Iterator[Utterance]:
+    for released in deid.release_all(shown.seen(utterances)):
+        shown.add(released.text, released.offsets)
         yield released.utterance
 
 

@@ -7,6 +7,7 @@ one token or utterance the worst shard counts; a user may be in all of them, so 
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ def release_shards(
     folder: str | Path,
     *,
     track: Track = iter,
+    examples: int = 0,
 ) -> dict[str, Any]:
     """Release every reader's file under its own name into `folder`; return the joint manifest.
 
@@ -38,11 +40,12 @@ def release_shards(
         raise InvalidInput("Expected at least one shard, and another name for each.")
     manifests = []
     resumed = 0
+    release = partial(release_file, track=track, examples=examples)
     for reader, name in zip(readers, names, strict=True):
         deid = make()
         done = _finished(deid, reader, target / name)
         resumed += done is not None
-        manifests.append(done or release_file(deid, reader, target / name, track=track))
+        manifests.append(done or release(deid, reader, target / name))
     content = sealed(
         {
             "verb": "deid",

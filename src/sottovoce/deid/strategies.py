@@ -13,6 +13,7 @@ from typing import Any
 from sottovoce import _validate
 from sottovoce.corpora.wordvectors import WordVectors
 from sottovoce.deid.replace import (
+    Alike,
     Consistent,
     DateShift,
     Kernel,
@@ -25,6 +26,7 @@ from sottovoce.deid.replace import (
     Vault,
     public_surrogates,
 )
+from sottovoce.deid.replace.attributes import ATTRIBUTES
 from sottovoce.deid.replace.placeholders import REDACTED, exemplar
 from sottovoce.deid.replace.semantic import located
 from sottovoce.deid.replace.surrogates import by_rank
@@ -114,12 +116,17 @@ def parse_setting(text: str) -> tuple[str, Setting]:
 
 @dataclass(frozen=True, kw_only=True)
 class Materials:
-    """What mechanisms are made of: lists of surrogates, word vectors, the vault."""
+    """What mechanisms are made of: lists of surrogates, word vectors, the vault.
+
+    With `like_for_like` names get surrogates of their gender, and nouns those of their number. That
+    much is then released, and epsilon holds within a class.
+    """
 
     surrogates: Mapping[str, Surrogates] = field(default_factory=dict)
     vectors: WordVectors | None = None
     vault: Vault | None = None
     keep_case: bool = True
+    like_for_like: bool = False
 
     def surrogates_of(self, kind: str) -> Surrogates | None:
         """The user's list of a type, or the public one."""
@@ -146,6 +153,11 @@ def mechanism_for(kind: str, setting: Setting, materials: Materials) -> Mechanis
     if listed is None:
         return SameForm(placeholder=typed) if kind in _NUMBERS else Placeholder(text=typed)
     case = materials.keep_case
+    if materials.like_for_like and strategy not in (Strategy.WORD, Strategy.ENTITY):
+        raise InvalidInput(
+            "Expected the strategy word or entity for like-for-like surrogates, got "
+            f"{strategy} for {kind}."
+        )
     match strategy:
         case Strategy.CONSISTENT:
             vault = _vault(materials, strategy)
@@ -163,6 +175,17 @@ def mechanism_for(kind: str, setting: Setting, materials: Materials) -> Mechanis
     # Values without vectors (e-mail addresses) have no neighbours; any other one will do.
     whole = strategy is not Strategy.WORD
     chosen = listed if whole else listed.words()
+    if materials.like_for_like and kind in ATTRIBUTES:
+        attribute, classes = ATTRIBUTES[kind]
+        return Alike.of(
+            chosen,
+            attribute,
+            classes,
+            p=_chance(setting),
+            epsilon=setting.epsilon,
+            whole=whole,
+            keep_case=case,
+        )
     if setting.epsilon is not None:
         return Kernel.for_epsilon(setting.epsilon, chosen, whole=whole, keep_case=case)
     return Kernel(surrogates=chosen, p=_chance(setting), whole=whole, keep_case=case)

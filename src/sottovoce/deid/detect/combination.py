@@ -46,10 +46,11 @@ class Combination:
         if len(found) == 1:
             pairs = zip(batch, found[0], strict=True)
             return [merged(utterance.text, spans) if spans else [] for utterance, spans in pairs]
-        return [
-            merged(utterance.text, *(each for each in lists if each)) if any(lists) else []
-            for utterance, *lists in zip(batch, *found, strict=True)
-        ]
+        settled: list[list[Span]] = []
+        for utterance, *lists in zip(batch, *found, strict=True):
+            filled = [each for each in lists if each]
+            settled.append(merged(utterance.text, *filled) if filled else [])
+        return settled
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -64,10 +65,10 @@ def merged(text: str, *found: Sequence[Span]) -> list[Span]:
     >>> merged("anna lee", [Span(0, 2, "PER")], [Span(0, 8, "ORG")])
     [Span(start=0, end=8, type='ORG')]
     """
-    if len(found) == 1 and len(found[0]) == 1:
-        [span] = found[0]
-        whole = _whole_words(text, span)
-        return [whole] if whole.start < whole.end else []
+    if len(found) == 1:
+        wholes = [_whole_words(text, span) for span in found[0]]
+        if _in_order(wholes):
+            return wholes
     candidates = []
     for rank, spans in enumerate(found):
         for span in spans:
@@ -91,9 +92,28 @@ def merged(text: str, *found: Sequence[Span]) -> list[Span]:
     return settled
 
 
+def _in_order(spans: Sequence[Span]) -> bool:
+    """Whether none is empty and each begins where or after the one before it ends."""
+    beyond = 0
+    for start, end, _ in spans:
+        if start < beyond or start == end:
+            return False
+        beyond = end
+    return True
+
+
 def _whole_words(text: str, span: Span) -> Span:
     start, end, kind = span
-    if not 0 <= start < end <= len(text):
+    size = len(text)
+    if (
+        0 <= start < end <= size
+        and (not start or text[start - 1] == " ")
+        and (end == size or text[end] == " ")
+        and not text[start].isspace()
+        and not text[end - 1].isspace()
+    ):
+        return span  # Between blanks: there is nothing to move.
+    if not 0 <= start < end <= size:
         raise InvalidInput(
             f"Expected a span of {kind} inside a text of {len(text)} characters, got {span}."
         )

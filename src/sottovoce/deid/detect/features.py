@@ -33,7 +33,7 @@ class Features:
         if len(known) > _MOST_KEPT:
             known.clear()
         lists = [known[word] for word in words]
-        padded = [_FAR_EDGE, _EDGE, *lists, _EDGE, _FAR_EDGE]
+        padded = [FAR_EDGE, EDGE, *lists, EDGE, FAR_EDGE]
         return [
             [*here[0], *before[1], *after[2], *far_before[3], *far_after[4]]
             for far_before, before, here, after, far_after in zip(
@@ -46,11 +46,11 @@ class _Memory(dict[str, "Lists"]):
     """The features of the words that were met."""
 
     def __missing__(self, word: str) -> "Lists":
-        found = self[word] = _lists(word)
+        found = self[word] = features_of(word)
         return found
 
 
-def _lists(word: str) -> Lists:
+def features_of(word: str) -> Lists:
     """Features as the word itself, as the one before, after, two before and two after."""
     lower = word.lower().replace("’", "'")
     normal = _DIGIT.sub("0", lower)
@@ -75,8 +75,8 @@ def _lists(word: str) -> Lists:
     )
 
 
-_EDGE: Lists = ([], ["-1edge"], ["+1edge"], ["-2edge"], ["+2edge"])
-_FAR_EDGE: Lists = ([], [], [], ["-2edge"], ["+2edge"])
+EDGE: Lists = ([], ["-1edge"], ["+1edge"], ["-2edge"], ["+2edge"])
+FAR_EDGE: Lists = ([], [], [], ["-2edge"], ["+2edge"])
 
 
 @cache

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from sottovoce import _validate
 from sottovoce.corpora.synthetic import lexicon
 from sottovoce.deid.detect.combination import Combination
 from sottovoce.deid.detect.detector import Detector
@@ -19,10 +18,12 @@ from sottovoce.errors import InvalidInput
 NAMES = ("gold", "patterns", "gazetteer", "tagger")
 
 
-def detector(name: str, labels: LabelMap | None = None, *, caution: float = 0.0) -> Combination:
+def detector(
+    name: str, labels: LabelMap | None = None, *, caution: float | None = None
+) -> Combination:
     """The detectors of a name, joined by `+`. `tagger` comes with the patterns.
 
-    `caution` is that of the taggers among them (see `Tagger`).
+    `caution` is that of the taggers among them (see `Tagger`); by default each has its own.
 
     Besides the built-in names a part may be the file of a tagger, or a list of values: a text file
     of `type<TAB>value` lines.
@@ -47,9 +48,8 @@ def detector(name: str, labels: LabelMap | None = None, *, caution: float = 0.0)
                 found += [Tagger.shipped(), Patterns()]
             case _:
                 found.append(_from_file(part))
-    for each in found:
-        if isinstance(each, Tagger):
-            each.caution = _validate.probability("caution", caution)
+    if caution is not None:
+        found = [each.with_caution(caution) if isinstance(each, Tagger) else each for each in found]
     unique = {part.name: part for part in found}
     return Combination(list(unique.values()))
 

@@ -8,31 +8,36 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from importlib import resources
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sottovoce import _validate
-from sottovoce.corpora import Span, Utterance
+from sottovoce.corpora import OUTSIDE, Span, Utterance
 from sottovoce.corpora.atomic import output
-from sottovoce.deid.detect.features import Features
+from sottovoce.deid.detect.decoding import Places, Steps, best_labels, chances
+from sottovoce.deid.detect.emissions import Emissions
+from sottovoce.deid.detect.weights import Scores, Weights, read_weights
 from sottovoce.deid.words import WORD, Word, plain_words
 from sottovoce.errors import InvalidInput
 
 _MODEL, _ABOUT = "model.crfsuite", "tagger.json"
 _FORMAT = 1
 _SHIPPED = "default.tagger"
-_OUTSIDE = frozenset({"O"})
+_MOST_WORDS = 4_096  # decoded at once; more of them leave the cache of the processor
 
 
 class Tagger:
     """A trained tagger, ready to find spans.
 
     With `caution` a word is public only if its probability of being so is at least that: more is
-    found, more is found needlessly, and it takes about twice the time.
+    found, and more is found needlessly. A tagger may come with a caution of its own, chosen on
+    held-out text (see `caution`).
 
     >>> tagger = Tagger.shipped()
     >>> "PER" in tagger.types
@@ -45,13 +50,13 @@ class Tagger:
         about: Mapping[str, Any],
         name: str = "tagger",
         *,
-        caution: float = 0.0,
+        caution: float | None = None,
     ) -> None:
         self._name = name
-        self.caution = _validate.probability("caution", caution)
         self.about = dict(about)
+        chosen = self.own_caution if caution is None else caution
+        self.caution = _validate.probability("caution", chosen)
         self._model = model
-        self._features = Features()
 
     @classmethod
     def shipped(cls) -> "Tagger":
@@ -105,56 +110,98 @@ class Tagger:
 
     @property
     def name(self) -> str:
-        """The caution belongs to it: an evaluation with another one says nothing."""
-        return f"{self._name} at caution {self.caution:g}" if self.caution else self._name
+        """Another caution belongs to it: an evaluation with its own one says nothing of that."""
+        own = self.caution == self.own_caution
+        return self._name if own else f"{self._name} at caution {self.caution:g}"
+
+    @property
+    def own_caution(self) -> float:
+        """The caution that it came with."""
+        return float(self.about.get("caution", 0.0))
+
+    def with_caution(self, caution: float) -> "Tagger":
+        """The same tagger with another caution."""
+        return Tagger(self._model, self.about, self._name, caution=caution)
 
     @property
     def types(self) -> tuple[str, ...]:
         return tuple(self.about["types"])
 
     def find(self, batch: Sequence[Utterance]) -> list[list[Span]]:
-        return [self._spans(utterance.text) for utterance in batch]
+        found: list[list[Span]] = []
+        for part in _portions([_Cut(utterance.text) for utterance in batch]):
+            found += self._spans(part)
+        return found
 
-    def _spans(self, text: str) -> list[Span]:
-        originals = plain_words(text)
-        places: list[tuple[int, int]] | None = None
-        if originals is None:
-            places = [found.span() for found in WORD.finditer(text)]
-            originals = [text[start:end] for start, end in places]
-        if not originals:
-            return []
-        features = self._features.of(originals)
-        labels: list[str] = self._crf.tag(features)
+    def _spans(self, cuts: Sequence["_Cut"]) -> list[list[Span]]:
+        found: list[list[Span]] = [[] for _ in cuts]
+        filled = [number for number, cut in enumerate(cuts) if cut.words]
+        if not filled:
+            return found
+        sentences = [cuts[number].words for number in filled]
+        labels = self._labels(sentences)
+        beyond = np.cumsum([len(sentence) for sentence in sentences])
+        firsts, lasts = runs(self._kinds[labels], self._begins[labels], beyond[:-1])
+        owners = np.searchsorted(beyond, firsts, side="right")
+        before = np.concatenate(([0], beyond))[owners]
+        for owner, first, last, label in zip(
+            owners.tolist(),
+            (firsts - before).tolist(),
+            (lasts - before).tolist(),
+            labels[firsts].tolist(),
+            strict=True,
+        ):
+            number = filled[owner]
+            start, end = cuts[number].place(first, last)
+            if start < end:
+                found[number].append(Span(start, end, self._weights.labels[label][2:]))
+        return found
+
+    def _labels(self, sentences: Sequence[Sequence[str]]) -> Places:
+        """The number of the label of every word, sentence after sentence."""
+        steps = Steps.of([len(sentence) for sentence in sentences])
+        emissions = self._emissions.of(sentences, steps.order)
+        transitions = self._weights.transitions
+        told = best_labels(emissions, transitions, steps)
         if self.caution:
-            labels = self._cautious(labels, features)
-        if _OUTSIDE.issuperset(labels):
-            return []
-        if places is None:
-            ends = accumulate((len(word) + 1 for word in originals), initial=0)
-            places = [
-                (start, start + len(word)) for start, word in zip(ends, originals, strict=False)
-            ]
-        found = (_trimmed(text, span) for span in spans_from(places, labels))
-        return [span for span in found if span.start < span.end]
+            told = self._cautious(told, chances(emissions, transitions, steps))
+        labels = np.empty_like(told)
+        labels[steps.order] = told
+        return labels
 
-    def _cautious(self, labels: list[str], features: list[list[str]]) -> list[str]:
+    def _cautious(self, labels: Places, shares: Scores) -> Places:
         """The same labels, but a word that may well be private is taken for private."""
-        crf = self._crf
-        crf.set(features)
-        private = [label for label in crf.labels() if label != "O"]
-        changed = list(labels)
-        for place, label in enumerate(labels):
-            if label == "O" and crf.marginal("O", place) < self.caution:
-                changed[place] = max(private, key=partial(_chance, crf, place))
-        return changed
+        outside = self._outside
+        doubtful = (labels == outside) & (shares[:, outside] < self.caution)
+        shares[:, outside] = -1.0
+        return np.where(doubtful, shares.argmax(axis=1), labels)
 
     @cached_property
-    def _crf(self) -> Any:
-        import pycrfsuite  # type: ignore[import-untyped]
+    def _weights(self) -> Weights:
+        return read_weights(self._model)
 
-        crf = pycrfsuite.Tagger()
-        crf.open_inmemory(self._model)
-        return crf
+    @cached_property
+    def _emissions(self) -> Emissions:
+        return Emissions(self._weights)
+
+    @cached_property
+    def _outside(self) -> int:
+        labels = self._weights.labels
+        # A tagger that has only ever seen private words knows no label for others.
+        return labels.index(OUTSIDE) if OUTSIDE in labels else -1
+
+    @cached_property
+    def _kinds(self) -> Places:
+        """The number of the type of every label; -1 where there is none."""
+        types = sorted({label[2:] for label in self._weights.labels})
+        return np.array(
+            [-1 if label == OUTSIDE else types.index(label[2:]) for label in self._weights.labels]
+        )
+
+    @cached_property
+    def _begins(self) -> NDArray[np.bool_]:
+        """Whether a label begins a value."""
+        return np.array([label.startswith("B-") for label in self._weights.labels])
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -165,40 +212,67 @@ class Tagger:
         }
 
 
-def spans_from(places: Iterable[tuple[int, int]], labels: Iterable[str]) -> list[Span]:
-    """The spans that labelled words make; an I- that continues nothing begins a span.
+def runs(kinds: Places, begins: NDArray[np.bool_], edges: Places) -> tuple[Places, Places]:
+    """The first and the last word of every run of private words of one type.
 
-    >>> spans_from([(0, 4), (5, 9), (10, 13)], ["O", "B-PER", "I-PER"])
-    [Span(start=5, end=13, type='PER')]
+    A run ends before a word that begins another one and at the `edges`, where sentences begin.
+
+    >>> kinds, begins = np.array([-1, 0, 0, 0, 1]), np.array([False, True, False, True, False])
+    >>> [found.tolist() for found in runs(kinds, begins, np.array([], dtype=int))]
+    [[1, 3, 4], [2, 3, 4]]
     """
-    spans: list[Span] = []
-    inside = ""
-    for (start, end), label in zip(places, labels, strict=True):
-        if label == "O":
-            inside = ""
-            continue
-        kind = label[2:]
-        if label[0] == "I" and inside == kind:
-            spans[-1] = Span(spans[-1].start, end, kind)
-        else:
-            spans.append(Span(start, end, kind))
-            inside = kind
-    return spans
+    private = kinds >= 0
+    goes_on = private & ~begins
+    goes_on[1:] &= kinds[1:] == kinds[:-1]
+    goes_on[0] = False
+    goes_on[edges] = False
+    stops = private.copy()
+    stops[:-1] &= ~goes_on[1:]
+    return np.flatnonzero(private & ~goes_on), np.flatnonzero(stops)
 
 
-def _chance(crf: Any, place: int, label: str) -> float:
-    chance: float = crf.marginal(label, place)
-    return chance
+class _Cut:
+    """A text in words."""
+
+    __slots__ = ("_places", "text", "words")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._places: list[tuple[int, int]] | None = None
+        words = plain_words(text)
+        if words is None:
+            self._places = [found.span() for found in WORD.finditer(text)]
+            words = [text[start:end] for start, end in self._places]
+        self.words = words
+
+    def place(self, first: int, last: int) -> tuple[int, int]:
+        """Where the words from the first to the last begin and end.
+
+        Without the punctuation at their edges, which is nobody's; empty if there is nothing else.
+        """
+        if self._places is None:
+            start = sum(map(len, self.words[:first])) + first
+            return start, start + sum(map(len, self.words[first : last + 1])) + last - first
+        text, start, end = self.text, self._places[first][0], self._places[last][1]
+        while start < end and not text[start].isalnum():
+            start += 1
+        while start < end and not text[end - 1].isalnum():
+            end -= 1
+        return start, end
 
 
-def _trimmed(text: str, span: Span) -> Span:
-    """Without the punctuation at its edges, which is nobody's; empty if there is nothing else."""
-    start, end, kind = span
-    while start < end and not text[start].isalnum():
-        start += 1
-    while start < end and not text[end - 1].isalnum():
-        end -= 1
-    return Span(start, end, kind)
+def _portions(cuts: Sequence[_Cut]) -> Iterator[list[_Cut]]:
+    """Texts that are decoded together: not too many words at a time, whatever the batch."""
+    portion: list[_Cut] = []
+    words = 0
+    for cut in cuts:
+        if portion and words + len(cut.words) > _MOST_WORDS:
+            yield portion
+            portion, words = [], 0
+        portion.append(cut)
+        words += len(cut.words)
+    if portion:
+        yield portion
 
 
 def labels_for(words: Sequence[Word], spans: Sequence[Span]) -> list[str]:

@@ -1,5 +1,6 @@
 """Replacing private values: mechanisms, one a file, and the surrogates they draw from."""
 
+from sottovoce.deid.replace.alike import Alike
 from sottovoce.deid.replace.dates import DateShift
 from sottovoce.deid.replace.histogram import PrivateHistogram
 from sottovoce.deid.replace.kernel import Kernel
@@ -13,6 +14,7 @@ from sottovoce.deid.replace.surrogates import Surrogates, even, from_corpus, rea
 from sottovoce.deid.replace.vault import Consistent, Vault
 
 __all__ = [
+    "Alike",
     "Consistent",
     "Cost",
     "DateShift",

@@ -27,7 +27,8 @@ class Cost:
     """What one replaced value costs, in the terms of the ledger.
 
     Either the kernel (1-p)[y=x] + p pi(y), by p and the least pi of a possible input, or a pure
-    epsilon; or neither, with the reason why no epsilon holds.
+    epsilon; or neither, with the reason why no epsilon holds. `reveals` says what of a value is
+    released besides.
     """
 
     replace_probability: float = 1.0
@@ -35,6 +36,7 @@ class Cost:
     epsilon: float | None = None
     why_none: str = ""
     assumptions: tuple[str, ...] = ()
+    reveals: tuple[str, ...] = ()
 
 
 class Mechanism(Protocol):

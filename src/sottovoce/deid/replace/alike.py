@@ -1,0 +1,132 @@
+"""Like for like: a surrogate of the class of the value, so that the text still agrees with itself.
+
+There is one token kernel a class, over the surrogates of the class. The class of a value is thereby
+released for certain. What epsilon says, it says of two values of the same class; between classes
+there is no bound at all, and the statement has to name the attribute.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sottovoce.deid.replace.attributes import Classes
+from sottovoce.deid.replace.kernel import Kernel
+from sottovoce.deid.replace.letters import canonical
+from sottovoce.deid.replace.mechanism import Cost, Scope, public_forms
+from sottovoce.deid.replace.surrogates import Surrogates
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.facts import SurrogateSource
+from sottovoce.privacy.noise import NoiseSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alike:
+    """A kernel a class. Values of a class with fewer than two surrogates draw from all of them.
+
+    >>> from sottovoce.deid.replace.attributes import gender
+    >>> from sottovoce.deid.replace.surrogates import even
+    >>> names = even(["maria", "anna", "john", "david"])
+    >>> alike = Alike.of(names, "gender of a name", gender, p=0.5)
+    >>> alike.channel("maria")
+    {'maria': 0.75, 'anna': 0.25}
+    """
+
+    kernels: Mapping[str, Kernel]
+    rest: Kernel
+    attribute: str
+    classes: Classes
+    whole: bool = True
+    keep_case: bool = True
+    scoped: ClassVar[bool] = False
+
+    @classmethod
+    def of(
+        cls,
+        surrogates: Surrogates,
+        attribute: str,
+        classes: Classes,
+        *,
+        p: float = 1.0,
+        epsilon: float | None = None,
+        whole: bool = True,
+        keep_case: bool = True,
+    ) -> "Alike":
+        """The kernels by p, or by the epsilon that one value may cost within its class."""
+        if surrogates.origin is not SurrogateSource.PUBLIC or surrogates.histogram:
+            raise InvalidInput(
+                "Expected public surrogates for like-for-like replacement, got a list counted in "
+                "the corpus."
+            )
+
+        def kernel(listed: Surrogates) -> Kernel:
+            if epsilon is not None:
+                return Kernel.for_epsilon(epsilon, listed, whole=whole, keep_case=keep_case)
+            return Kernel(surrogates=listed, p=p, whole=whole, keep_case=keep_case)
+
+        parts: dict[str, dict[str, float]] = {}
+        for value, weight in zip(surrogates.values, surrogates.weights, strict=True):
+            parts.setdefault(classes(value), {})[value] = weight
+        return cls(
+            kernels={
+                name: kernel(
+                    Surrogates(tuple(part), tuple(part.values()), name=f"{surrogates.name} {name}")
+                )
+                for name, part in parts.items()
+                if len(part) > 1
+            },
+            rest=kernel(surrogates),
+            attribute=attribute,
+            classes=classes,
+            whole=whole,
+            keep_case=keep_case,
+        )
+
+    def replace(
+        self, values: Sequence[str], scopes: Sequence[Scope], source: NoiseSource
+    ) -> list[str]:
+        groups: dict[str, list[int]] = {}
+        for place, value in enumerate(values):
+            groups.setdefault(self.classes(canonical(value)), []).append(place)
+        outputs = [""] * len(values)
+        for name, places in groups.items():
+            told = self._kernel(name).replace([values[place] for place in places], [], source)
+            for place, output in zip(places, told, strict=True):
+                outputs[place] = output
+        return outputs
+
+    def channel(self, value: str) -> dict[str, float]:
+        """M(.|value), in canonical form."""
+        return self._kernel(self.classes(value)).channel(value)
+
+    def _kernel(self, name: str) -> Kernel:
+        return self.kernels.get(name, self.rest)
+
+    def cost(self) -> Cost:
+        """The worst class: of several kernels only a pure epsilon dominates all the others."""
+        kernels = [*self.kernels.values(), self.rest]
+        losses = [(1 - kernel.p) / kernel.p if kernel.p else math.inf for kernel in kernels]
+        worst = max(
+            math.log1p(loss / kernel.surrogates.least)
+            for loss, kernel in zip(losses, kernels, strict=True)
+        )
+        classes = ", ".join(sorted(self.kernels))
+        kept_for_certain = math.isinf(worst)
+        return Cost(
+            replace_probability=0.0 if kept_for_certain else 1.0,
+            epsilon=None if kept_for_certain else worst,
+            smallest_probability=min(kernel.p * kernel.surrogates.least for kernel in kernels),
+            assumptions=(
+                *public_forms(whole=self.whole, keep_case=self.keep_case),
+                f"epsilon compares private values of one class: the {self.attribute} may be known",
+            ),
+            reveals=(f"the {self.attribute} is released as it is ({classes})",),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "mechanism": "kernel within classes",
+            "attribute": self.attribute,
+            "classes": {name: kernel.to_json() for name, kernel in sorted(self.kernels.items())},
+            "others": self.rest.to_json(),
+        }

@@ -33,7 +33,9 @@ def given(tmp_path: Path) -> list[object]:
     write_nbest(tmp_path / "heard.jsonl", lists)
     WORDS.save(tmp_path / "vocabulary.json")
     out = tmp_path / "out"
-    return ["federate", tmp_path / "heard.jsonl", "--vocabulary", tmp_path, "-o", out]
+    start = ["federate", tmp_path / "heard.jsonl", "--vocabulary", tmp_path, "-o", out]
+    # Flower's own simulation takes half a minute to start.
+    return [*start, "--runner", "in-process"]
 
 
 def test_help_has_an_example(run_cli: RunCli) -> None:
@@ -121,18 +123,43 @@ def test_flower_gives_the_same_words(
     monkeypatch.setattr(
         running,
         "simulate",
-        lambda settings, clients: server_app.federate(
+        lambda settings, clients, on_round: server_app.federate(
             LoopGrid(clients, honest),  # type: ignore[arg-type]
             settings,
+            on_round,
         ),
     )
-    result = run_cli(*given, "--scale", "0.1", "--rounds", "2", "--runner", "flower", "--json")
+    monkeypatch.setattr(running, "installed", lambda: True)
+    result = run_cli(*given[:-2], "--scale", "0.1", "--rounds", "2", "--json")
     assert result.exit_code == 0, result.stderr
+    assert "Starting Flower's simulation" in result.stderr
     run = json.loads(result.stdout)
+    assert run["configuration"]["runner"] == "flower"
+    # What people said is not left beside what may be published.
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"marginals.json", "run.json"}
     assert run["metrics"]["rounds"] == [{"sampled": 40, "accepted": 40, "refused": {}}] * 2
     assert run["guarantee"]["verdict"] == "holds"
     told = Marginals.load(tmp_path / "out/marginals.json")
     assert dict(zip(told.words, told.q_bar, strict=True))["call"] == pytest.approx(0.5, abs=0.02)
+
+
+def test_in_process_where_flower_is_not(
+    run_cli: RunCli, given: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sottovoce.personalize.flower import running
+
+    monkeypatch.setattr(running, "installed", lambda: False)
+    plain = run_cli(*given[:-2], "--scale", "1", "--rounds", "1", "--json")
+    assert plain.exit_code == 0
+    assert plain.stderr == "Flower is not installed (extra `flower`): running in process.\n"
+    assert json.loads(plain.stdout)["configuration"]["runner"] == "in-process"
+    for options, reason in (
+        (["--runner", "flower"], "Flower to be installed"),
+        (["--secure-aggregation"], "--runner flower with --secure-aggregation"),
+    ):
+        result = run_cli(*given[:-2], "--scale", "1", *options)
+        assert result.exit_code == 2
+        assert reason in result.stderr
 
 
 def test_marginals_over_another_vocabulary(tmp_path: Path) -> None:

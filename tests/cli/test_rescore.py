@@ -10,6 +10,7 @@ from sottovoce.cli import main
 from sottovoce.personalize.formats import write_nbest
 from sottovoce.personalize.language_model import save_ngram
 from sottovoce.personalize.nbest import Hypothesis, NBest
+from sottovoce.personalize.ngram.arpa import write_arpa
 from sottovoce.personalize.ngram.training import train_ngram
 from sottovoce.personalize.vocabulary import Vocabulary
 
@@ -69,6 +70,42 @@ def test_personal_words_are_recovered(
     assert again["tuned"] == found["tuned"]
 
 
+def test_a_folder_that_the_report_can_read(
+    run_cli: RunCli, given: list[object], tmp_path: Path
+) -> None:
+    from sottovoce.personalize.marginals import Marginals
+
+    words = Vocabulary.from_text(TEXT, 20)
+    about = {"guarantee": {"epsilon": 1.0}, "claimed": {"epsilon": 0.1}}
+    Marginals(words.words, words.unigram, about).save(tmp_path / "m.json")
+    options = ["--marginals", tmp_path / "m.json", "--trust", "2", "-o"]
+    printed = json.loads(run_cli(*given, *options, tmp_path / "out", "--json").stdout)
+    run = json.loads((tmp_path / "out/run.json").read_text())
+    assert run["verb"] == "rescore"
+    for name in ("first_pass", "background", "adapted", "raised_words", "other_words"):
+        assert run["metrics"][name] == printed[name]
+    assert (run["guarantee"], run["claimed"]) == (about["guarantee"], about["claimed"])
+    assert run["configuration"]["trust"] == 2
+    assert run["data"] == {"name": "heard.jsonl", "test": printed["utterances"]}
+    assert len((tmp_path / "out/chosen.jsonl").read_text().splitlines()) == printed["utterances"]
+    run_cli(*given, "-o", tmp_path / "alone.jsonl")
+    assert json.loads((tmp_path / "alone.jsonl.run.json").read_text())["guarantee"] is None
+
+
+def test_models_of_others(run_cli: RunCli, given: list[object], tmp_path: Path) -> None:
+    pytest.importorskip("kenlm", reason="KenLM is not installed (extra `kenlm`)")
+    words = Vocabulary.from_text(TEXT, 20)
+    write_arpa(tmp_path / "model.arpa", train_ngram(TEXT, words, 2))
+    words.save(tmp_path / "vocabulary.json")
+    options = ["--lm", tmp_path / "model.arpa", "--kenlm", "--vocabulary", tmp_path, "--json"]
+    result = run_cli(*given[:2], *options)
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["adapted"]["wer"] == 0
+    wrong = run_cli(*given, "--vocabulary", tmp_path)
+    assert wrong.exit_code == 2
+    assert "it has its own" in wrong.stderr
+
+
 def test_the_printed_report(run_cli: RunCli, given: list[object]) -> None:
     result = run_cli(*given)
     assert result.exit_code == 0
@@ -92,6 +129,7 @@ def test_marginals_join_in(run_cli: RunCli, given: list[object], tmp_path: Path)
         (["--dev-share", "0"], "Expected rate in"),
         (["--dev-share", "1"], "on both sides"),
         (["--alpha", "0.9", "--beta", "0.9"], "alpha + beta"),
+        (["--trust", "0"], "trust > 0"),
         (["--weights", "{bad}"], "tuned weights"),
         (["--marginals", "{bad}"], "Expected marginals"),
     ],

@@ -73,12 +73,34 @@ def test_the_table_agrees_with_choosing_one_by_one() -> None:
         rows = tuple(Hypothesis(t, am=float(rng.normal()), lm=-1.0) for t in texts[:size])
         lists.append(NBest(f"u{i}", rows, "call mum"))
         second[f"u{i}"] = rng.normal(size=size).tolist()
-    table = ScoreTable(lists, second)
-    for weights in (Weights(), Weights(scale=0.3, mix=0.8, bonus=-0.4, per_word=True)):
+    known = Vocabulary.from_text(["call mum"], size=9)
+    table = ScoreTable(lists, second, known)
+    for weights in (
+        Weights(),
+        Weights(scale=0.3, mix=0.8, bonus=-0.4, per_word=True),
+        Weights(unknown=-1.5),
+    ):
         from sottovoce.personalize.wer import pooled
 
-        chosen = [("call mum", weights.choose(e, second[e.id]).text) for e in lists]
+        chosen = [("call mum", weights.choose(e, second[e.id], known).text) for e in lists]
         assert table.count(weights) == pooled(chosen).count
+
+
+def test_words_that_the_model_does_not_know() -> None:
+    each = NBest(
+        "u", (Hypothesis("call zyx", am=-1.0), Hypothesis("call mum", am=-1.1)), "call mum"
+    )
+    known = Vocabulary.from_text(["call mum"], size=9)
+    wary = Weights(unknown=-0.5)
+    assert wary.total(each.best, 0.0, 1) == Weights().total(each.best, 0.0) - 0.5
+    assert wary.choose(each, [0.0, 0.0], known).text == "call mum"
+    # Without a vocabulary nothing is unknown, and nothing is tuned that makes no difference.
+    assert wary.choose(each, [0.0, 0.0]).text == "call zyx"
+    second = {"u": [0.0, 0.0]}
+    grid = Grid(scale=(1.0,), bonus=(0.0,), per_word=(False,))
+    assert len(list(grid.weights(ScoreTable([each], second)))) == 1
+    assert len(list(grid.weights(ScoreTable([each], second, known)))) == len(grid.unknown)
+    assert tune({1.0: ScoreTable([each], second, known)}, grid)[2] == 0
 
 
 def test_factors_follow_time_and_stay_with_their_client() -> None:

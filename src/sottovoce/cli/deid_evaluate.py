@@ -18,7 +18,9 @@ from sottovoce.deid.detect import evaluate
 @detector_options
 @labels_option
 @click.option("-o", "--output", help="Write the evaluation as JSON, for `deid run --evaluation`.")
-@click.option("--confidence", type=float, default=0.95, show_default=True)
+@click.option(
+    "--confidence", type=float, default=0.95, show_default=True, help="Of the lower bounds."
+)
 @reading_options
 @json_option
 def evaluate_verb(

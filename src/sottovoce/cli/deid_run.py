@@ -34,6 +34,7 @@ from sottovoce.privacy.noise import NoiseSource
     type=click.Choice([str(each) for each in Strategy]),
     default="entity",
     show_default=True,
+    help="How private values are replaced.",
 )
 @click.option("--p", type=float, help="Probability of replacing a private value [default: 1].")
 @click.option("--epsilon", type=float, help="What one private token may cost; solves for p.")
@@ -55,13 +56,29 @@ from sottovoce.privacy.noise import NoiseSource
     is_flag=True,
     help="Names by names of their gender, plurals by plurals; reveals that much.",
 )
-@click.option("--histogram-epsilon", type=float, default=1.0, show_default=True)
-@click.option("--histogram-delta", type=float, default=1e-6, show_default=True)
+@click.option(
+    "--histogram-epsilon",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="What counting the surrogates may cost, with dp-histogram.",
+)
+@click.option(
+    "--histogram-delta", type=float, default=1e-6, show_default=True, help="The same for delta."
+)
 @click.option("--vectors", help="Word vectors for the strategy semantic (.npz or text).")
 @click.option("--key", "key_file", help=f"File of {KEY_BYTES} secret bytes for consistency.")
-@click.option("--within", type=click.Choice(WITHIN), default="user", show_default=True)
+@click.option(
+    "--within",
+    type=click.Choice(WITHIN),
+    default="user",
+    show_default=True,
+    help="Where equal values get equal surrogates, with consistent.",
+)
 @click.option("--vault", "vault_file", help="Write who became whom here, encrypted with the key.")
-@click.option("--delta", type=float, default=0.0, show_default=True)
+@click.option(
+    "--delta", type=float, default=0.0, show_default=True, help="What the statement may fail by."
+)
 @click.option("--evaluation", help="JSON of `deid evaluate`: the statement then allows for misses.")
 @click.option(
     "--examples",
@@ -71,8 +88,21 @@ from sottovoce.privacy.noise import NoiseSource
     help="Pairs of private and released text to put into the manifest, for a report.",
 )
 @click.option("--seed", type=int, help="Repeatable, and stamped: for tests alone.")
-@click.option("--user", type=click.Choice(WAYS), default="pseudonym", show_default=True)
-@click.option("--id", "id_", type=click.Choice(WAYS), default="pseudonym", show_default=True)
+@click.option(
+    "--user",
+    type=click.Choice(WAYS),
+    default="pseudonym",
+    show_default=True,
+    help="What becomes of the name of the user.",
+)
+@click.option(
+    "--id",
+    "id_",
+    type=click.Choice(WAYS),
+    default="pseudonym",
+    show_default=True,
+    help="What becomes of the id of the utterance.",
+)
 @click.option("--keep", multiple=True, metavar="FIELD", help="Another field to release as it is.")
 @click.option("--drop-rest", is_flag=True, help="Leave out all other fields.")
 @reading_options

@@ -24,7 +24,13 @@ from sottovoce.deid.detect import Combination, evaluate
     show_default=True,
     help="Share of the private words of --valid to be found; the least caution that does is kept.",
 )
-@click.option("--iterations", type=click.IntRange(min=1), default=80, show_default=True)
+@click.option(
+    "--iterations",
+    type=click.IntRange(min=1),
+    default=80,
+    show_default=True,
+    help="Passes of the optimiser over the corpus.",
+)
 @reading_options
 @json_option
 def train(

@@ -40,19 +40,35 @@ def epsilon() -> None:
 
 
 @epsilon.command()
-@click.option("--method", type=_choice(*Method), default="dp-sgd", show_default=True)
+@click.option(
+    "--method",
+    type=_choice(*Method),
+    default="dp-sgd",
+    show_default=True,
+    help="How a step is made.",
+)
 @click.option("--noise-multiplier", type=float, required=True, help="Noise over clip norm, z.")
-@click.option("--decay", type=_choice(*Decay), default="none", show_default=True)
+@click.option(
+    "--decay",
+    type=_choice(*Decay),
+    default="none",
+    show_default=True,
+    help="How the noise shrinks from epoch to epoch.",
+)
 @click.option("--tau", type=float, default=0.0, show_default=True, help="Strength of the decay.")
-@click.option("--epochs", type=int, required=True)
-@click.option("--steps-per-epoch", type=int, default=1, show_default=True)
+@click.option("--epochs", type=int, required=True, help="Passes over the data.")
+@click.option(
+    "--steps-per-epoch", type=int, default=1, show_default=True, help="Steps of one pass."
+)
 @click.option(
     "--sampling", type=_choice(Sampling.POISSON, Sampling.SHUFFLE), default="poisson",
     show_default=True, help="How records get into a batch.",
 )  # fmt: skip
 @click.option("--sampling-rate", type=float, help="q of Poisson sampling.")
-@click.option("--delta", type=float, required=True)
-@click.option("--workers", type=int, default=1, show_default=True)
+@click.option("--delta", type=float, required=True, help="Of the guarantee.")
+@click.option(
+    "--workers", type=int, default=1, show_default=True, help="Workers that share the noise."
+)
 @click.option(
     "--noise-split", type=_choice(*NoiseSplit), default="exact", show_default=True,
     help="How workers share the noise; paper: y/N each, as printed.",
@@ -71,7 +87,13 @@ def epsilon() -> None:
     "--alpha-noise-multiplier", type=float, default=10.0, show_default=True,
     help="Noise over clip norm of the alpha release, with --alpha-source dp.",
 )  # fmt: skip
-@click.option("--unit", type=_choice(Unit.EXAMPLE, Unit.USER), default="example", show_default=True)
+@click.option(
+    "--unit",
+    type=_choice(Unit.EXAMPLE, Unit.USER),
+    default="example",
+    show_default=True,
+    help="Whose presence is protected.",
+)
 @click.option(
     "--relation", type=_choice(*Relation),
     help="Neighbours. Default: add-or-remove with poisson, replace-one with shuffle.",
@@ -108,7 +130,9 @@ def training(*, as_json: bool, alpha: str, **options: Any) -> None:
 
 
 @epsilon.command()
-@click.option("--strategy", type=_choice(*Strategy), required=True)
+@click.option(
+    "--strategy", type=_choice(*Strategy), required=True, help="How private values are replaced."
+)
 @click.option("--p", type=float, required=True, help="Probability that a token is replaced.")
 @click.option("--pi-min", type=float, help="Least surrogate probability of a possible value.")
 @click.option(
@@ -155,16 +179,38 @@ def deid(*, as_json: bool, **options: Any) -> None:
 @click.option("--max-words", type=int, required=True, help="Words counted in a hypothesis.")
 @click.option("--nbest", type=int, required=True, help="Hypotheses counted in an utterance.")
 @click.option("--sigma", type=float, required=True, help="Width of the rank kernel.")
-@click.option("--kernel", type=_choice(*Kernel), default="raw", show_default=True)
-@click.option("--rounds", type=int, default=1, show_default=True)
-@click.option("--release", type=_choice(*Release), default="increments", show_default=True)
 @click.option(
-    "--unit", type=_choice(Unit.UTTERANCE, Unit.USER), default="utterance", show_default=True
+    "--kernel",
+    type=_choice(*Kernel),
+    default="raw",
+    show_default=True,
+    help="Rank weights as they are, or summing to 1.",
+)
+@click.option("--rounds", type=int, default=1, show_default=True, help="Releases of counts.")
+@click.option(
+    "--release",
+    type=_choice(*Release),
+    default="increments",
+    show_default=True,
+    help="What is new, or everything so far as in the paper.",
+)
+@click.option(
+    "--unit",
+    type=_choice(Unit.UTTERANCE, Unit.USER),
+    default="utterance",
+    show_default=True,
+    help="Whose presence is protected.",
 )
 @click.option("--mass-cap", type=float, help="Most mass of a user, with --unit user.")
 @click.option("--word-cap", type=float, help="Most mass of a user on one word.")
-@click.option("--cap", type=_choice(*Cap), default="lifetime", show_default=True)
-@click.option("--delta", type=float, default=0.0, show_default=True)
+@click.option(
+    "--cap",
+    type=_choice(*Cap),
+    default="lifetime",
+    show_default=True,
+    help="Caps once for good, or anew in every round.",
+)
+@click.option("--delta", type=float, default=0.0, show_default=True, help="Of the guarantee.")
 @json_option
 def federate(
     *, as_json: bool, epsilon_per_count: float | None, scale: float | None, **options: Any

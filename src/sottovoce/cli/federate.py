@@ -1,6 +1,7 @@
 """`sottovoce federate`: federated word marginals with noise, simulated on one machine."""
 
 import json
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import click
 
 from sottovoce import __version__
 from sottovoce.cli.console import json_option, print_json, progress
+from sottovoce.cli.lm import load_vocabulary
 from sottovoce.cli.statements import print_statement
 from sottovoce.corpora.atomic import text_output
 from sottovoce.errors import InvalidInput
@@ -20,7 +22,7 @@ from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.nbest import NBest, by_client
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.rounds import run_rounds
-from sottovoce.personalize.server import DENOISERS
+from sottovoce.personalize.server import DENOISERS, PLAUSIBLE_MASS
 from sottovoce.personalize.vocabulary import Vector, Vocabulary
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.guarantee import SEEDED_STAMP, Statement, Unit
@@ -72,8 +74,12 @@ def _choice(*options: str) -> click.Choice[str]:
 @click.option("--repeats", is_flag=True, help="Count a word as often as a hypothesis has it.")
 @click.option("--denoise", type=_choice(*DENOISERS), default="project", show_default=True,
               help="From noisy counts to a distribution.")  # fmt: skip
-@click.option("--runner", type=_choice("in-process", "flower"), default="in-process",
-              show_default=True, help="Plain, or Flower (needs flwr and ray).")  # fmt: skip
+@click.option("--runner", type=_choice("in-process", "flower"),
+              help="Flower's simulation, or plain [default: flower if installed].")  # fmt: skip
+@click.option("--secure-aggregation", is_flag=True,
+              help="The server sees sums only: SecAgg+, three clients or more.")  # fmt: skip
+@click.option("--plausible-mass", type=float, default=PLAUSIBLE_MASS, show_default=True,
+              help="Most words that an honest client sends in a round.")  # fmt: skip
 @click.option("--seed", type=int, help="For tests: repeatable noise and sampling.")
 @json_option
 def federate(
@@ -85,8 +91,9 @@ def federate(
     Example: sottovoce federate heard.jsonl --vocabulary lm/ --epsilon 1 -o marginals/
     """
     started = time.monotonic()
-    words = _vocabulary(vocabulary)
+    words = load_vocabulary(vocabulary)
     plan = _plan(options)
+    options["runner"] = _runner(options)
     noiseless = options["noise"] == "none"
     seed = options["seed"]
     lists = list(read_nbest(nbest, source_format))
@@ -98,7 +105,11 @@ def federate(
     run = {
         "verb": "federate",
         "versions": {"sottovoce": __version__},
-        "configuration": {"scale": plan.scale, "counting": plan.counting.to_json(), **options},
+        "configuration": {
+            **options,
+            "scale": None if noiseless else plan.scale,
+            "counting": plan.counting.to_json(),
+        },
         "seed": SEEDED_STAMP if seed is not None else "keyed by the operating system",
         "ledger": ledger.to_json(),
         "guarantee": guarantee.to_json(),
@@ -134,6 +145,7 @@ def _in_process(
         ledger=ledger,
         source=NoiseSource() if seed is None else NoiseSource.seeded(seed),
         denoise=options["denoise"],
+        plausible_mass=options["plausible_mass"],
     )
     clients = clients_of(lists, words, plan, rounds=options["rounds"], key=key)
     told = []
@@ -153,30 +165,60 @@ def _in_process(
 def _in_flower(
     lists: list[NBest], words: Vocabulary, plan: ReleasePlan, folder: Path, options: dict[str, Any]
 ) -> Federation:
-    """Flower's simulation works on files; they stay in the folder beside the results."""
     from sottovoce.personalize.flower import running
     from sottovoce.personalize.flower.settings import FederationSettings
 
-    words.save(folder / "vocabulary.json")
-    write_nbest(folder / "nbest.jsonl", lists)
-    clients = len(by_client(lists))
-    settings = FederationSettings(
-        vocabulary=str((folder / "vocabulary.json").resolve()),
-        nbest=str((folder / "nbest.jsonl").resolve()),
-        output=str(folder.resolve()),
-        plan=plan.to_json(),
-        noiseless=options["noise"] == "none",
-        rounds=options["rounds"],
-        sampling_rate=options["sampling_rate"],
-        nodes=clients,
-        denoise=options["denoise"],
-        round_key=SamplingKey().secret.hex(),
-        seed=options["seed"],
+    clients, seed = len(by_client(lists)), options["seed"]
+    key = SamplingKey() if seed is None else SamplingKey.from_seed(seed)
+    click.echo(
+        "Starting Flower's simulation, which takes up to half a minute before the first round; "
+        "--runner in-process starts at once.",
+        err=True,
     )
-    running.simulate(settings, clients=clients)
+    # Simulated nodes read files; what people said does not stay beside what may be published.
+    with (
+        tempfile.TemporaryDirectory() as private,
+        progress("Federating", unit="rounds", total=options["rounds"]) as tell,
+    ):
+        words.save(Path(private, "vocabulary.json"))
+        write_nbest(Path(private, "nbest.jsonl"), lists)
+        settings = FederationSettings(
+            vocabulary=str(Path(private, "vocabulary.json")),
+            nbest=str(Path(private, "nbest.jsonl")),
+            output=str(folder.resolve()),
+            plan=plan.to_json(),
+            noiseless=options["noise"] == "none",
+            rounds=options["rounds"],
+            sampling_rate=options["sampling_rate"],
+            nodes=clients,
+            denoise=options["denoise"],
+            round_key=key.secret.hex(),
+            seed=seed,
+            secure=options["secure_aggregation"],
+            plausible_mass=options["plausible_mass"],
+        )
+        running.simulate(settings, clients=clients, on_round=tell)
     run = json.loads((folder / "run.json").read_bytes())
     q_bar = Marginals.load(folder / "marginals.json").q_bar
     return Ledger.from_json(run["ledger"]), q_bar, run["metrics"]["rounds"]
+
+
+def _runner(options: dict[str, Any]) -> str:
+    from sottovoce.personalize.flower.running import installed
+
+    chosen: str | None = options["runner"]
+    if chosen is None:
+        chosen = "flower" if installed() else "in-process"
+        if chosen == "in-process" and not options["secure_aggregation"]:
+            click.echo("Flower is not installed (extra `flower`): running in process.", err=True)
+    if chosen == "flower" and not installed():
+        raise InvalidInput("Expected Flower to be installed: pip install 'sottovoce[flower]'.")
+    if chosen == "in-process" and options["secure_aggregation"]:
+        raise InvalidInput(
+            "Expected --runner flower with --secure-aggregation: in one process there is nobody "
+            "to hide a contribution from."
+        )
+    return chosen
 
 
 def _plan(options: dict[str, Any]) -> ReleasePlan:
@@ -195,7 +237,8 @@ def _plan(options: dict[str, Any]) -> ReleasePlan:
             kernel=Kernel(options["kernel"]),
             max_words=options["max_words"],
             distinct=not options["repeats"],
-            integer=noise in _DISCRETE,
+            # Secure sums are exact for whole numbers only.
+            integer=noise in _DISCRETE or options["secure_aggregation"],
         ),
         noise=noise,
         scale=options["scale"] if options["scale"] is not None else _DEFAULTS.scale,
@@ -209,8 +252,3 @@ def _plan(options: dict[str, Any]) -> ReleasePlan:
     return plan.calibrated(
         epsilon=options["epsilon"], rounds=options["rounds"], delta=options["delta"]
     )
-
-
-def _vocabulary(path: str) -> Vocabulary:
-    inner = Path(path, "vocabulary.json")
-    return Vocabulary.load(inner if Path(path).is_dir() else path)

@@ -81,15 +81,22 @@ def train(
 @lm.command()
 @click.argument("model")
 @click.argument("text")
+@click.option("--vocabulary", help="Public words of a model of KenLM or Hugging Face.")
+@click.option("--kenlm", is_flag=True, help="Score an ARPA file by KenLM.")
 @click.option("--as-is", is_flag=True, help="Keep capitals and punctuation.")
 @json_option
-def score(model: str, text: str, as_is: bool, as_json: bool) -> None:
+def score(
+    model: str, text: str, vocabulary: str | None, kenlm: bool, as_is: bool, as_json: bool
+) -> None:
     """Log probability of every line of TEXT under the model in MODEL.
+
+    MODEL is a folder of `lm train`, an ARPA file, a binary file of KenLM, or a folder of Hugging
+    Face.
 
     \b
     Example: sottovoce lm score lm/ sentences.txt
     """
-    loaded = load_lm(model)
+    loaded = load_lm(model, load_vocabulary(vocabulary) if vocabulary else None, kenlm=kenlm)
     lines = _lines(text, as_is)
     scores = loaded.score([line.split() for line in lines])
     if as_json:
@@ -97,6 +104,12 @@ def score(model: str, text: str, as_is: bool, as_json: bool) -> None:
     else:
         for line, value in zip(lines, scores, strict=True):
             click.echo(f"{value:.4f}\t{line}")
+
+
+def load_vocabulary(path: str) -> Vocabulary:
+    """A vocabulary from its file, or from the folder of a model."""
+    inner = Path(path, "vocabulary.json")
+    return Vocabulary.load(inner if Path(path).is_dir() else path)
 
 
 def _train_transformer(

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from sottovoce import __version__
 from sottovoce.cli.console import json_option, print_json
+from sottovoce.cli.lm import load_vocabulary
 from sottovoce.corpora.atomic import text_output
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.adaptation import Adaptation
@@ -22,7 +24,10 @@ from sottovoce.personalize.stream import Personalisation
 
 @click.command(name="rescore")
 @click.argument("nbest")
-@click.option("--lm", "model", required=True, help="Folder of `lm train`, or an ARPA file.")
+@click.option("--lm", "model", required=True,
+              help="Folder of `lm train` or of Hugging Face, ARPA file, or KenLM's.")  # fmt: skip
+@click.option("--vocabulary", help="Public words of a model of KenLM or Hugging Face.")
+@click.option("--kenlm", is_flag=True, help="Score an ARPA file by KenLM.")
 @click.option("--marginals", help="marginals.json of `federate`, for the global term.")
 @click.option("--from", "source_format", type=click.Choice(FORMATS), default="jsonl",
               show_default=True, help="Format of the lists.")  # fmt: skip
@@ -30,12 +35,15 @@ from sottovoce.personalize.stream import Personalisation
 @click.option("--beta", type=float, help="Weight of oneself [default: 0.45, alone 0.9].")
 @click.option("--clip", type=float, help="Largest absolute log factor of a word.")
 @click.option("--sigma", type=float, default=1.0, show_default=True, help="Width of the kernel.")
+@click.option("--trust", type=float,
+              help="Heard so often, a word has half its own factor [default: all].")  # fmt: skip
 @click.option("--shortcut", is_flag=True, help="Leave normalisation out, as the paper does.")
 @click.option("--dev-share", type=float, default=0.3, show_default=True,
               help="Share of clients to tune weights on; they are not evaluated.")  # fmt: skip
 @click.option("--weights", help="Use these tuned weights, and evaluate on every client.")
 @click.option("--save-weights", help="Where to keep the tuned weights.")
-@click.option("-o", "--output", help="Where to write the chosen texts, as JSONL.")
+@click.option("-o", "--output",
+              help="Folder (or .jsonl file) for the chosen texts and run.json.")  # fmt: skip
 @json_option
 def rescore_verb(nbest: str, model: str, source_format: str, as_json: bool, **options: Any) -> None:
     """Choose again among the hypotheses in NBEST; print word error rates before and after.
@@ -44,11 +52,11 @@ def rescore_verb(nbest: str, model: str, source_format: str, as_json: bool, **op
     Example: sottovoce rescore heard.jsonl --lm lm/ --marginals marginals/marginals.json
     """
     started = time.monotonic()
-    loaded = load_lm(model)
+    words = load_vocabulary(options["vocabulary"]) if options["vocabulary"] else None
+    loaded = load_lm(model, words, kenlm=options["kenlm"])
     lists = [_with_client(each) for each in read_nbest(nbest, source_format)]
-    everybody = None
-    if options["marginals"]:
-        everybody = Marginals.load(options["marginals"]).over(loaded.vocabulary)
+    marginals = Marginals.load(options["marginals"]) if options["marginals"] else None
+    everybody = marginals.over(loaded.vocabulary) if marginals else None
     settings = _settings(options, shared=everybody is not None)
     if options["weights"]:
         tuned, evaluated = _read_weights(options["weights"]), lists
@@ -59,16 +67,42 @@ def rescore_verb(nbest: str, model: str, source_format: str, as_json: bool, **op
     if options["save_weights"]:
         with text_output(options["save_weights"]) as stream:
             json.dump(tuned.to_json(), stream, indent=2)
-    if options["output"]:
-        with text_output(options["output"]) as stream:
-            for name, text in outcome.texts.items():
-                stream.write(json.dumps({"id": name, "text": text}, ensure_ascii=False) + "\n")
     seconds = round(time.monotonic() - started, 2)
     result = {**outcome.to_json(), "tuned": tuned.to_json(), "seconds": seconds}
+    if options["output"]:
+        about = marginals.about if marginals else {}
+        run = {
+            "verb": "rescore",
+            "versions": {"sottovoce": __version__},
+            "configuration": {"lm": model, "from": source_format, **options},
+            "seed": None,
+            "ledger": None,
+            # Personal counts stay on the device; what was released is the marginals.
+            "guarantee": about.get("guarantee"),
+            "claimed": about.get("claimed"),
+            "metrics": outcome.to_json(),
+            "tuned": tuned.to_json(),
+            "timings": {"seconds": seconds},
+            "data": {"name": Path(nbest).name, "test": len(evaluated)},
+        }
+        _write(Path(options["output"]), outcome.texts, run)
     if as_json:
         print_json(result)
     else:
         _print(result)
+
+
+def _write(output: Path, texts: dict[str, str], run: dict[str, Any]) -> None:
+    """The texts as JSONL and the run beside them: in a folder, or around a file of that name."""
+    chosen, about = output, output.with_name(output.name + ".run.json")
+    if output.suffix != ".jsonl":
+        output.mkdir(parents=True, exist_ok=True)
+        chosen, about = output / "chosen.jsonl", output / "run.json"
+    with text_output(chosen) as stream:
+        for name, text in texts.items():
+            stream.write(json.dumps({"id": name, "text": text}, ensure_ascii=False) + "\n")
+    with text_output(about) as stream:
+        json.dump(run, stream, indent=2)
 
 
 def _with_client(each: NBest) -> NBest:
@@ -86,7 +120,11 @@ def _settings(options: dict[str, Any], *, shared: bool) -> Personalisation:
         clip=options["clip"],
         normalise=not options["shortcut"],
     )
-    return Personalisation(adaptation=adaptation, counting=Counting(sigma=options["sigma"]))
+    return Personalisation(
+        adaptation=adaptation,
+        counting=Counting(sigma=options["sigma"]),
+        trust=options["trust"],
+    )
 
 
 def _read_weights(path: str) -> Tuned:

@@ -13,7 +13,7 @@ from sottovoce.personalize.nbest import NBest, by_client
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.release import CountRelease
 from sottovoce.personalize.rounds import CacheClient
-from sottovoce.personalize.server import Server
+from sottovoce.personalize.server import PLAUSIBLE_MASS, Server
 from sottovoce.personalize.vocabulary import Vocabulary
 from sottovoce.privacy.guarantee import Relation
 from sottovoce.privacy.ledger import Ledger
@@ -65,10 +65,13 @@ def server_for(
     ledger: Ledger,
     source: NoiseSource | None = None,
     denoise: str = "project",
+    plausible_mass: float = PLAUSIBLE_MASS,
 ) -> Server:
     """A server that releases by the plan, or without noise where there is none."""
     release = CountRelease(plan, ledger, source) if plan is not None else None
-    return Server(vocabulary, release, ledger=ledger, denoise=denoise)
+    return Server(
+        vocabulary, release, ledger=ledger, denoise=denoise, plausible_mass=plausible_mass
+    )
 
 
 def ledger_for(plan: ReleasePlan) -> Ledger:

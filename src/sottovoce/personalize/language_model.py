@@ -1,7 +1,8 @@
 """What every background language model can do, and how one is kept in a folder.
 
 A folder holds `lm.json` (which kind, which sizes), `vocabulary.json` and the model itself: an ARPA
-file, or the weights of a Transformer. Nothing in it can run code when it is loaded.
+file, or the weights of a Transformer. Models of others are read as well: ARPA files, models of
+KenLM, folders of Hugging Face. Nothing in any of them can run code when it is loaded.
 """
 
 import json
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from sottovoce.personalize.neural.model import TransformerLM
 
 ABOUT, WORDS, ARPA, WEIGHTS = "lm.json", "vocabulary.json", "model.arpa.gz", "weights.pt"
+HUGGING_FACE = "config.json"
 
 
 class LanguageModel(Protocol):
@@ -57,13 +59,27 @@ def save_transformer(folder: Path | str, model: "TransformerLM") -> None:
     _about(folder, {"kind": "transformer", "shape": model.shape.to_json()})
 
 
-def load_lm(path: Path | str) -> LanguageModel:
-    """A language model from its folder, or from an ARPA file."""
+def load_lm(
+    path: Path | str, vocabulary: Vocabulary | None = None, *, kenlm: bool = False
+) -> LanguageModel:
+    """A model from its folder, an ARPA file, a binary file of KenLM or a folder of Hugging Face.
+
+    The last two cannot say how likely a word is on its own, so they need a public `vocabulary`; a
+    `vocabulary.json` in the folder does. With `kenlm` an ARPA file is scored by KenLM as well.
+    """
     path = Path(path)
     if path.is_file():
-        return read_arpa(path)
+        return _load_file(path, vocabulary, kenlm=kenlm)
+    if not (path / ABOUT).is_file() and (path / HUGGING_FACE).is_file():
+        from sottovoce.personalize.neural.huggingface import HuggingFaceLM
+
+        if vocabulary is None and (path / WORDS).is_file():
+            vocabulary = Vocabulary.load(path / WORDS)
+        return HuggingFaceLM.load(path, _needed(vocabulary, path))
     if not (path / ABOUT).is_file():
         raise InvalidInput(f"Expected an ARPA file or a folder with {ABOUT}, got {path}.")
+    if vocabulary is not None or kenlm:
+        raise InvalidInput(f"Expected neither a vocabulary nor KenLM for {path}: it has its own.")
     try:
         about = json.loads((path / ABOUT).read_bytes())
         kind = about["kind"]
@@ -74,6 +90,27 @@ def load_lm(path: Path | str) -> LanguageModel:
     if kind == "transformer":
         return _load_transformer(path, about)
     raise InvalidInput(f"Expected the kind ngram or transformer in {path}, got {kind!r}.")
+
+
+def _load_file(path: Path, vocabulary: Vocabulary | None, *, kenlm: bool) -> LanguageModel:
+    from sottovoce.personalize.ngram.kenlm import KenLM, is_binary
+
+    if is_binary(path):
+        return KenLM(path, _needed(vocabulary, path))
+    if kenlm:
+        return KenLM(path, vocabulary or read_arpa(path).vocabulary)
+    if vocabulary is not None:
+        raise InvalidInput(f"Expected no vocabulary for {path}: an ARPA file has its own.")
+    return read_arpa(path)
+
+
+def _needed(vocabulary: Vocabulary | None, path: Path) -> Vocabulary:
+    if vocabulary is None:
+        raise InvalidInput(
+            f"Expected a public vocabulary with u(w) for {path}, which has none: give a "
+            f"{WORDS} of `sottovoce lm train`."
+        )
+    return vocabulary
 
 
 def _load_transformer(folder: Path, about: dict[str, Any]) -> LanguageModel:

@@ -129,10 +129,11 @@ def tune_weights(
 ) -> Tuned:
     """The weights and the power with the fewest errors on these lists."""
     plain = background_scores(lists, model)
-    _, background, _ = tune({0.0: ScoreTable(lists, plain)}, grid)
+    words = model.vocabulary
+    _, background, _ = tune({0.0: ScoreTable(lists, plain, words)}, grid)
     tables = {
         power: ScoreTable(
-            lists, _scores(lists, model, settings, everybody, power) if power else plain
+            lists, _scores(lists, model, settings, everybody, power) if power else plain, words
         )
         for power in powers
     }
@@ -158,11 +159,12 @@ def rescore(
     )
     errors: dict[str, Errors] = {name: {} for name in ("first", "plain", "adapted", "oracle")}
     texts = {}
+    words = model.vocabulary
     halves = [WordErrors()] * 4
     for each in lists:
         reference, client = reference_of(each), each.client or each.id
-        before = tuned.background.choose(each, plain[each.id]).text
-        after = texts[each.id] = tuned.adapted.choose(each, adapted[each.id]).text
+        before = tuned.background.choose(each, plain[each.id], words).text
+        after = texts[each.id] = tuned.adapted.choose(each, adapted[each.id], words).text
         _add(errors["first"], client, word_errors(reference, each.best.text))
         _add(errors["plain"], client, word_errors(reference, before))
         _add(errors["adapted"], client, word_errors(reference, after))

@@ -91,6 +91,19 @@ class Server:
         self.check(contribution)
         self._sum += contribution
 
+    def receive_sum(self, total: Vector, *, clients: int, most: float) -> None:
+        """Add what so many clients sent together, at most `most` units of a word each.
+
+        Nobody can see a single contribution in a secure sum, so the sum is all there is to check.
+        """
+        if total.shape != (len(self.vocabulary),) or not np.isfinite(total).all():
+            raise Refused("not-finite", f"Expected {len(self.vocabulary)} finite counts.")
+        if (np.rint(total) != total).any():
+            raise Refused("not-whole", "Expected whole numbers of units in a secure sum.")
+        if (total < 0).any() or (total > clients * most).any():
+            raise Refused("too-large", f"Expected counts within the caps of {clients} clients.")
+        self._sum += total
+
     def check(self, contribution: Vector) -> None:
         """Raise `Refused` for anything that an honest client cannot send."""
         size = len(self.vocabulary)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sottovoce import _validate
 from sottovoce.personalize.adaptation import Adaptation
 from sottovoce.personalize.cache import ClientCache
 from sottovoce.personalize.counting import Counting
@@ -20,11 +21,20 @@ from sottovoce.personalize.vocabulary import UNKNOWN, Vector
 
 @dataclass(frozen=True, kw_only=True)
 class Personalisation:
-    """How the factors of a client are made."""
+    """How the factors of a client are made.
+
+    With `trust` a word is believed by how often it was heard: its log factor lies between the one
+    it would have without the person (g without q_i) and its own, n / (n + trust) of the way.
+    """
 
     adaptation: Adaptation = field(default_factory=Adaptation)
     counting: Counting = field(default_factory=Counting)
     smoothing: Smoothing = field(default_factory=Dirichlet)
+    trust: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.trust is not None:
+            _validate.positive("trust", self.trust)
 
 
 def personal_factors(
@@ -46,10 +56,25 @@ def personal_factors(
             q_bar = words.unigram if shared is None else shared
             personal = cache.distribution(settings.smoothing)
             factors = settings.adaptation.log_factors(words.unigram, q_bar, personal)
+            if settings.trust is not None:
+                # Had this person never been heard, the background would stand in for q_i.
+                before = settings.adaptation.log_factors(words.unigram, q_bar, words.unigram)
+                factors = shrunk(before, factors, cache.personal(), settings.trust)
             # Unknown words are many: that somebody used one does not make the others likely.
             factors[words.index[UNKNOWN]] = 0.0
             yield each, factors
             cache.add(each)
+
+
+def shrunk(before: Vector, after: Vector, counts: Vector, trust: float) -> Vector:
+    """Log factors moved from `before` to `after` as far as a count is to be trusted.
+
+    >>> shrunk(np.zeros(3), np.full(3, 2.0), np.array([0.0, 1.0, 3.0]), 1.0).tolist()
+    [0.0, 1.0, 1.5]
+    """
+    weight = counts / (counts + trust)
+    moved: Vector = before + weight * (after - before)
+    return moved
 
 
 def background_scores(lists: Iterable[NBest], model: LanguageModel) -> dict[str, list[float]]:

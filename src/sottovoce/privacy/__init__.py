@@ -1,0 +1,1 @@
+"""Guarantees: what mechanisms did, what that costs, and the ledger that keeps it."""

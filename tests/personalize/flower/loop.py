@@ -1,9 +1,11 @@
-"""Nodes of a Flower app in this process: a message goes straight to the client's function."""
+"""Nodes of a Flower app in this process: a message goes straight to the client's app."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
-from sottovoce.personalize.flower.client_app import contribute
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.flower.client_app import client_app
 
 if TYPE_CHECKING:
     from flwr.app import Message
@@ -33,10 +35,22 @@ class LoopGrid:
 
     def send_and_receive(
         self, messages: "Iterable[Message]", *, timeout: float | None = None
-    ) -> "Iterator[Message]":
+    ) -> "list[Message]":
+        from flwr.app import Error, Message
+
+        replies = []
         for message in messages:
             node = message.metadata.dst_node_id
-            self.calls[node] = message
-            reply = self.tamper(node, contribute(message, self.contexts[node]))
-            if reply is not None:
-                yield reply
+            # A network carries copies.
+            message = self.calls[node] = deepcopy(message)
+            try:
+                reply = client_app()(message, self.contexts[node])
+            except InvalidInput as problem:
+                # As a real node does: its error comes back, and nothing else.
+                reply = Message(Error(code=0, reason=str(problem)), reply_to=message)
+            # Flower's own grids know who answered; so does this one.
+            reply.metadata.__dict__["_src_node_id"] = node
+            changed = self.tamper(node, reply)
+            if changed is not None:
+                replies.append(changed)
+        return replies

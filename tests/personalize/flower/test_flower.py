@@ -169,6 +169,99 @@ def test_bad_settings(settings: FederationSettings) -> None:
         federate(LoopGrid(4, honest), replace(settings, plan=claimed))  # type: ignore[arg-type]
 
 
+def test_a_secure_sum_is_the_plain_sum(settings: FederationSettings) -> None:
+    plain = federate(LoopGrid(4, honest), settings)  # type: ignore[arg-type]
+    sent: list[Message] = []
+
+    def watch(_node: int, reply: Message) -> Message:
+        sent.append(reply)
+        return reply
+
+    secure = replace(settings, secure=True)
+    reports = federate(LoopGrid(4, watch), secure)  # type: ignore[arg-type]
+    for one, other in zip(plain, reports, strict=True):
+        assert np.array_equal(one.q_bar, other.q_bar)
+        assert (other.accepted, other.refused) == (4, {})
+    # Four stages a round, and in none of them an array that is not masked.
+    assert len(sent) == 3 * 4 * 4
+    assert not any(record for reply in sent for record in reply.content.array_records.values())
+    run = json.loads(Path(settings.output, "run.json").read_text())
+    told = Ledger.from_json(run["ledger"]).guarantee(0.0)
+    assert told.holds
+    for words in ("adds the noise to that sum", "follows the protocol", "32 bits", "false counts"):
+        assert any(words in sentence for sentence in told.assumptions)
+
+
+def test_a_node_that_leaves_a_secure_round(settings: FederationSettings) -> None:
+    # Node 1 has contributed, but its masked counts never arrive.
+    def tamper(node: int, reply: Message) -> Message | None:
+        masked = not reply.has_error() and "masked_params" in reply.content["secaggplus_configs"]
+        return None if node == 1 and masked else reply
+
+    secure = replace(settings, secure=True, noiseless=True)
+    reports = federate(LoopGrid(4, tamper), secure)  # type: ignore[arg-type]
+    assert [report.refused for report in reports] == [{"failed": 1}] * 3
+    without = [each for each in LISTS if each.client != "c1"]
+    plan = settings.release_plan()
+    server = server_for(WORDS, None, ledger=ledger_for(plan))
+    clients = clients_of(without, WORDS, plan, rounds=3, key=settings.assignment())
+    alone = list(run_rounds(clients, server, rounds=3))
+    # Rounds of the other three do not depend on who is absent.
+    assert np.array_equal(alone[-1].q_bar, reports[-1].q_bar)
+
+
+def test_secure_rounds_that_cannot_be_summed(settings: FederationSettings) -> None:
+    def garbage(node: int, reply: Message) -> Message:
+        record = reply.content.config_records["secaggplus_configs"]
+        if node == 2 and "masked_params" in record:
+            record["masked_params"] = [b"nonsense"]
+        return reply
+
+    def silent(node: int, reply: Message) -> Message | None:
+        return None if node else reply
+
+    secure = replace(settings, secure=True)
+    for tamper in (garbage, silent):
+        reports = federate(LoopGrid(4, tamper), secure)  # type: ignore[arg-type]
+        assert [report.refused for report in reports] == [{"halted": 4}] * 3
+    few = replace(secure, nodes=2)
+    reports = federate(LoopGrid(2, honest), few)  # type: ignore[arg-type]
+    assert [report.refused for report in reports] == [{"too-few": 2}] * 3
+    with pytest.raises(InvalidInput, match="integer counting"):
+        federate(LoopGrid(4, honest), replace(secure, plan=ReleasePlan().to_json()))  # type: ignore[arg-type]
+
+
+def test_a_device_may_insist_on_masks_and_counts_a_round_once(settings: FederationSettings) -> None:
+    grid = LoopGrid(4, honest)
+    grid.contexts[3].node_config["secure"] = True
+    reports = federate(grid, replace(settings, rounds=1))  # type: ignore[arg-type]
+    assert reports[0].refused == {"failed": 1}
+    again = federate(grid, replace(settings, rounds=1))  # type: ignore[arg-type]
+    assert again[0].refused == {"failed": 4}
+    # A count above the range is not clipped: nothing of that client is sent.
+    small = replace(settings, secure=True, plausible_mass=2.0, noiseless=True)
+    reports = federate(LoopGrid(4, honest), small)  # type: ignore[arg-type]
+    assert all(report.refused == {"halted": 4} for report in reports)
+
+
+def test_a_real_simulation_with_secure_aggregation(settings: FederationSettings) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed (extra `flower`)")
+    script = (
+        "import sys; from sottovoce.personalize.flower import running, settings\n"
+        "given = settings.FederationSettings.load(sys.argv[1])\n"
+        "running.simulate(given, clients=given.nodes)"
+    )
+    app = write_app(Path(settings.output), replace(settings, secure=True))
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(app / "settings.json")],
+        env={**os.environ, **QUIET}, capture_output=True, text=True, timeout=900, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = Marginals.load(app / "marginals.json")
+    # To the last bit: the sum is exact, and the noise is seeded.
+    assert np.array_equal(told.q_bar, in_process(settings)[-1].q_bar)
+
+
 def free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]

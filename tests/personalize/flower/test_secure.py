@@ -62,6 +62,24 @@ def test_what_does_not_fit_is_refused() -> None:
         SecureRanges.of(PLAN, clients=0)
 
 
+def test_a_device_sends_nothing_that_masking_could_change() -> None:
+    good = SecureRanges.of(PLAN, clients=5)
+    counts = np.array([0.0, 3200.0, 7.0])
+    good.check(counts, clients=5)
+    for wrong in (counts + 0.5, counts - 1, counts + 1):
+        with pytest.raises(InvalidInput, match="nothing is sent"):
+            good.check(wrong, clients=5)
+    for ranges, clients in (
+        (SecureRanges(8.0, 2**22, 2**32), 5),
+        (SecureRanges(3200.0, 6401, 2**32), 5),
+        (SecureRanges(3200.0, 6400, 2**15), 6),
+        (SecureRanges(3200.0, 6400, 2**33), 5),
+        (SecureRanges(3200.0, 6400, 2**32, max_weight=1000.0), 5),
+    ):
+        with pytest.raises(InvalidInput, match="keep counts as they are"):
+            ranges.check(counts, clients=clients)
+
+
 def test_flower_takes_the_arguments() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.federation import clients_of
+from sottovoce.personalize.flower.masking import mask_when_asked, to_be_masked
 from sottovoce.personalize.flower.settings import FederationSettings
 from sottovoce.personalize.formats import read_nbest
 from sottovoce.personalize.nbest import NBest, by_client
@@ -29,7 +30,7 @@ def client_app() -> "ClientApp":
     """The app that Flower runs on a device."""
     from flwr.clientapp import ClientApp
 
-    made = ClientApp()
+    made = ClientApp(mods=[mask_when_asked])
     made.train()(contribute)
     return made
 
@@ -41,10 +42,14 @@ def __getattr__(name: str) -> object:
 
 
 def contribute(message: "Message", context: "Context") -> "Message":
-    """Answer the server's call for counts."""
+    """Answer the server's call for counts.
+
+    Flower's secure aggregation has a place of its own for the order, and masks the answer.
+    """
     from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
-    order = message.content["order"]
+    secure = "fitins.config" in message.content
+    order = message.content["fitins.config" if secure else "order"]
     assert isinstance(order, ConfigRecord)
     settings = FederationSettings.from_text(str(order["settings"]))
     number = int(str(order["round"]))
@@ -62,6 +67,8 @@ def contribute(message: "Message", context: "Context") -> "Message":
         progress = context.state["progress"]
         assert isinstance(progress, ConfigRecord)
         heard = int(str(progress["heard"]))
+    if number <= heard:
+        raise InvalidInput(f"Expected a round after {heard}, got {number} again.")
     for missed in range(heard + 1, number):
         client.skip(missed)
     cumulative = plan.release is Release.CUMULATIVE and not settings.noiseless
@@ -70,6 +77,8 @@ def contribute(message: "Message", context: "Context") -> "Message":
         {name: Array(vector) for name, vector in client.cache.arrays().items()}
     )
     context.state["progress"] = ConfigRecord({"heard": number})
+    if secure:
+        return Message(to_be_masked(counts, context), reply_to=message)
     return Message(RecordDict({"counts": ArrayRecord({"counts": Array(counts)})}), reply_to=message)
 
 

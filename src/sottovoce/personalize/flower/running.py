@@ -3,14 +3,27 @@
 Neither needs a network beyond the machine itself. Telemetry of Flower and of Ray is switched off.
 """
 
+import importlib.util
+import logging
 import os
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from sottovoce import _validate
 from sottovoce.corpora.atomic import text_output
 from sottovoce.personalize.flower.settings import FederationSettings
 
-QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Without it Ray warns about graphics cards that nobody asked for.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+LOOPBACK = "127.0.0.1"
+PATIENCE = 900.0
+"""Seconds for a simulated round: the server asks before Ray has started, which can be slow."""
 
 _PROJECT = """\
 [project]
@@ -32,22 +45,43 @@ settings = "{settings}"
 """
 
 
-def simulate(settings: FederationSettings, *, clients: int, cores_a_client: float = 1.0) -> None:
+def installed() -> bool:
+    """Whether Flower and Ray, its simulator, are there; neither is loaded to find out."""
+    return all(importlib.util.find_spec(name) is not None for name in ("flwr", "ray"))
+
+
+def simulate(
+    settings: FederationSettings,
+    *,
+    clients: int,
+    cores_a_client: float = 1.0,
+    on_round: Callable[[int], None] = lambda _: None,
+) -> None:
     """Run all rounds with so many simulated nodes; results are in the output folder."""
     _validate.at_least_one("clients", clients)
     os.environ.update(QUIET)
-    from flwr.simulation import run_simulation
+    with warnings.catch_warnings():
+        # Flower's command line, which comes along, uses a corner of click that is going to move.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from flwr.simulation import run_simulation
 
-    from sottovoce.personalize.flower.client_app import client_app
-    from sottovoce.personalize.flower.server_app import server_app
+        from sottovoce.personalize.flower.client_app import client_app
+        from sottovoce.personalize.flower.server_app import server_app
 
+    # What a user can act on comes as an error; that a function will move one day does not.
+    logging.getLogger("flwr").setLevel(logging.ERROR)
     run_simulation(
-        server_app=server_app(settings),
+        server_app=server_app(replace(settings, timeout=max(settings.timeout, PATIENCE)), on_round),
         client_app=client_app(),
         num_supernodes=clients,
         backend_config={
             "client_resources": {"num_cpus": cores_a_client, "num_gpus": 0.0},
-            "init_args": {"include_dashboard": False, "log_to_driver": False},
+            "init_args": {
+                "include_dashboard": False,
+                "log_to_driver": False,
+                "logging_level": logging.ERROR,
+                "_node_ip_address": LOOPBACK,
+            },
         },
     )
 

@@ -1,18 +1,31 @@
 """Ranges for Flower's SecAgg+ under which a secure sum of counts is the plain sum, to the unit.
 
-SecAgg+ clips every value to `clipping_range` (8 unless told otherwise, silently), scales it by
-quantization_range / (2 clipping_range) and rounds at random. With integer counts, a clipping range
-that no contribution can reach and a scale of exactly 1 there is nothing to clip or to round.
+SecAgg+ clips every value to [-c, c] (c = 8 unless told otherwise, silently), maps it to
+(value + c) r / (2 c), rounds at random, adds masks modulo M, and takes the sum back. Each client
+also sends a weight w = round(r n / n_max), which its values are multiplied by and the sum is
+divided by. Why nothing of it can change a count here:
+
+1. Every count x is a whole number of units with 0 <= x <= c (`check`, on the device), so clipping
+   changes nothing. With n = n_max = 1 the weight is r exactly, and values are multiplied by 1.
+2. r = 2 c with c whole and below 2^30, so the scale is exactly 1 and x + c is a whole number below
+   2^31. The ceiling of a whole number is itself, and rounding goes down with probability 0.
+3. N clients send at most 2 c each, and r each as their weight: both sums are at most N r < M, so
+   reducing them modulo M loses nothing once the masks, which cancel modulo M, are gone.
+4. The server takes N c off and divides by N r / r = N. The caller multiplies by N and rounds: the
+   error of both is below 2^-51 N r < 2^-18, so the whole number is found again.
 """
 
 import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.server import PLAUSIBLE_MASS
+from sottovoce.personalize.vocabulary import Vector
 from sottovoce.privacy.guarantee import Unit
 
 # Flower computes in 32-bit words.
@@ -60,3 +73,34 @@ class SecureRanges:
 
     def arguments(self) -> dict[str, Any]:
         return asdict(self)
+
+    def check(self, counts: Vector, *, clients: int) -> None:
+        """Refuse ranges or counts for which a secure sum could differ from the plain one.
+
+        >>> SecureRanges(8.0, 2**22, 2**32).check(np.array([183.0]), clients=5)
+        Traceback (most recent call last):
+        sottovoce.errors.InvalidInput: Expected ranges that keep counts as they are, got ...
+        """
+        whole = self.quantization_range == 2 * self.clipping_range and self.max_weight == 1
+        room = clients * self.quantization_range < self.modulus_range <= _LARGEST_MODULUS
+        if not whole or not room or self.quantization_range > _LARGEST_QUANTISED:
+            raise InvalidInput(f"Expected ranges that keep counts as they are, got {self}.")
+        fits = (counts >= 0) & (counts <= self.clipping_range) & (np.rint(counts) == counts)
+        if not fits.all():
+            raise InvalidInput(
+                f"Expected whole counts of at most {self.clipping_range:g} units a word, got "
+                f"{int((~fits).sum())} others; nothing is sent."
+            )
+
+    def assumptions(self) -> tuple[str, ...]:
+        """What secure aggregation protects, and what it leaves open."""
+        return (
+            "single contributions are masked (SecAgg+): the server sees the exact sum of a round "
+            "and adds the noise to that sum, so whoever runs it is trusted with the sums",
+            "the server follows the protocol, and two thirds of every client's neighbours neither "
+            "leave nor share their keys with it",
+            "the masks of Flower 1.41 grow from seeds of 32 bits: they stop a server that looks, "
+            "not one that searches",
+            f"no client sends false counts, which a mask would hide; a sum above "
+            f"{self.clipping_range:g} units of a word a client is left out",
+        )

@@ -7,7 +7,7 @@ time or sends garbage is counted, and nothing of it enters the sum.
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,10 @@ import numpy as np
 from sottovoce.corpora.atomic import text_output
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.federation import ledger_for, server_for
+from sottovoce.personalize.flower.secure import SecureRanges
 from sottovoce.personalize.flower.settings import FederationSettings
 from sottovoce.personalize.marginals import Marginals
+from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.rounds import RoundReport
 from sottovoce.personalize.server import Refused, Server
 from sottovoce.personalize.vocabulary import Vector, Vocabulary
@@ -34,7 +36,9 @@ __all__ = ["app", "federate", "server_app"]  # noqa: F822 - `app` is made by __g
 _POLL = 0.1
 
 
-def server_app(settings: FederationSettings | None = None) -> "ServerApp":
+def server_app(
+    settings: FederationSettings | None = None, on_round: Callable[[int], None] = lambda _: None
+) -> "ServerApp":
     """The app; without settings it reads the file that the run's configuration names."""
     from flwr.serverapp import ServerApp
 
@@ -45,7 +49,7 @@ def server_app(settings: FederationSettings | None = None) -> "ServerApp":
         known = settings
         if known is None:
             known = FederationSettings.load(str(context.run_config["settings"]))
-        federate(grid, known)
+        federate(grid, known, on_round)
 
     return made
 
@@ -56,48 +60,97 @@ def __getattr__(name: str) -> object:
     raise AttributeError(name)
 
 
-def federate(grid: "Grid", settings: FederationSettings) -> list[RoundReport]:
+def federate(
+    grid: "Grid", settings: FederationSettings, on_round: Callable[[int], None] = lambda _: None
+) -> list[RoundReport]:
     """All rounds; afterwards `marginals.json` and `run.json` are in the output folder."""
-    from flwr.app import ConfigRecord, Message, RecordDict
-
-    vocabulary = Vocabulary.load(settings.vocabulary)
     plan = settings.release_plan()
-    ledger = ledger_for(plan)
-    seeded = settings.seed is not None
-    source = NoiseSource.seeded(settings.seed) if settings.seed is not None else NoiseSource()
-    key = SamplingKey.from_seed(settings.seed) if settings.seed is not None else SamplingKey()
-    if seeded and settings.sampling_rate < 1:
-        ledger.assume(SEEDED_STAMP)
     if plan.sampling_rate not in (None, settings.sampling_rate):
         raise InvalidInput(
             f"Expected the plan's sampling rate of {plan.sampling_rate}, got "
             f"{settings.sampling_rate:g}."
         )
-    server = server_for(
-        vocabulary,
-        None if settings.noiseless else plan,
-        ledger=ledger,
-        source=source,
-        denoise=settings.denoise,
-    )
+    ranges = None
+    if settings.secure:
+        ranges = SecureRanges.of(
+            plan, clients=settings.nodes, plausible_mass=settings.plausible_mass
+        )
+    server = _server(settings, plan, ranges)
+    key = SamplingKey.from_seed(settings.seed) if settings.seed is not None else SamplingKey()
     nodes = _wait_for(grid, settings)
+    if ranges is not None:
+        # More nodes than expected may be there, and all of them have to fit.
+        ranges = SecureRanges.of(plan, clients=len(nodes), plausible_mass=settings.plausible_mass)
     members = Membership((str(node) for node in nodes), key)
     reports = []
     for number in range(1, settings.rounds + 1):
         sampled = [nodes[place] for place in members.poisson(number, settings.sampling_rate)]
-        order = ConfigRecord({"round": number, "settings": settings.to_text()})
-        # A list: Flower's deployment cannot iterate over a generator twice.
-        calls = [
-            Message(RecordDict({"order": order}), dst_node_id=node, message_type="train")
-            for node in sampled
-        ]
-        replies = grid.send_and_receive(calls, timeout=settings.timeout) if calls else []
-        refused = _take_in(server, replies, len(sampled))
+        if ranges is None:
+            refused = _ask(grid, settings, server, number, sampled)
+        else:
+            refused = _ask_securely(grid, settings, server, number, sampled, ranges)
         q_bar = server.finish_round()
         accepted = len(sampled) - sum(refused.values())
         reports.append(RoundReport(number, len(sampled), accepted, refused, q_bar))
+        on_round(number)
     _publish(settings, server, reports)
     return reports
+
+
+def _server(settings: FederationSettings, plan: ReleasePlan, ranges: SecureRanges | None) -> Server:
+    ledger = ledger_for(plan)
+    if settings.seed is not None and settings.sampling_rate < 1:
+        ledger.assume(SEEDED_STAMP)
+    for sentence in ranges.assumptions() if ranges is not None else ():
+        ledger.assume(sentence)
+    return server_for(
+        Vocabulary.load(settings.vocabulary),
+        None if settings.noiseless else plan,
+        ledger=ledger,
+        source=NoiseSource.seeded(settings.seed) if settings.seed is not None else NoiseSource(),
+        denoise=settings.denoise,
+        plausible_mass=settings.plausible_mass,
+    )
+
+
+def _ask(
+    grid: "Grid", settings: FederationSettings, server: Server, number: int, sampled: list[int]
+) -> dict[str, int]:
+    """One round in which the server sees, and checks, every contribution."""
+    from flwr.app import ConfigRecord, Message, RecordDict
+
+    order = ConfigRecord({"round": number, "settings": settings.to_text()})
+    # A list: Flower's deployment cannot iterate over a generator twice.
+    calls = [
+        Message(RecordDict({"order": order}), dst_node_id=node, message_type="train")
+        for node in sampled
+    ]
+    replies = grid.send_and_receive(calls, timeout=settings.timeout) if calls else []
+    return _take_in(server, replies, len(sampled))
+
+
+def _ask_securely(
+    grid: "Grid",
+    settings: FederationSettings,
+    server: Server,
+    number: int,
+    sampled: list[int],
+    ranges: SecureRanges,
+) -> dict[str, int]:
+    """One round in which the server sees the sum alone; a sum that is wrong is left out whole."""
+    from sottovoce.personalize.flower.masking import FEWEST, secure_sum
+
+    if len(sampled) < FEWEST:
+        return {"too-few": len(sampled)} if sampled else {}
+    order: dict[str, int | str] = {"round": number, "settings": settings.to_text()}
+    total, clients = secure_sum(grid, sampled, order, ranges, timeout=settings.timeout)
+    if total is None:
+        return {"halted": len(sampled)}
+    try:
+        server.receive_sum(total, clients=clients, most=ranges.clipping_range)
+    except Refused as problem:
+        return {problem.reason: len(sampled)}
+    return {"failed": len(sampled) - clients} if clients < len(sampled) else {}
 
 
 def _take_in(server: Server, replies: "Iterable[Message]", expected: int) -> dict[str, int]:

@@ -12,6 +12,7 @@ from typing import Any, Self
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.plan import ReleasePlan
+from sottovoce.personalize.server import PLAUSIBLE_MASS
 from sottovoce.privacy.sampling import SamplingKey
 
 
@@ -20,7 +21,8 @@ class FederationSettings:
     """`nbest` is for simulations, where one file holds the utterances of all clients.
 
     `round_key` (hexadecimal) decides which round an utterance belongs to; it is no secret. `seed`
-    makes sampling and noise repeatable, for tests.
+    makes sampling and noise repeatable, for tests. With `secure` the server sees sums only, of
+    clients that send at most `plausible_mass` words a round each.
     """
 
     vocabulary: str
@@ -35,12 +37,15 @@ class FederationSettings:
     nbest: str = ""
     round_key: str = "00" * 16
     seed: int | None = None
+    secure: bool = False
+    plausible_mass: float = PLAUSIBLE_MASS
 
     def __post_init__(self) -> None:
         _validate.at_least_one("rounds", self.rounds)
         _validate.at_least_one("nodes", self.nodes)
         _validate.positive("timeout", self.timeout)
         _validate.rate("sampling_rate", self.sampling_rate)
+        _validate.positive("plausible_mass", self.plausible_mass)
         if len(self.assignment().secret) != 16:
             raise InvalidInput("Expected a round_key of 16 bytes in hexadecimal.")
 

@@ -1,0 +1,1 @@
+"""From losses to epsilon: one way of accounting a file."""

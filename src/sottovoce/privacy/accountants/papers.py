@@ -19,9 +19,14 @@ def zcdp(noise_multipliers: Iterable[float], delta: float, how: str) -> Claim:
     >>> round(claim.epsilon, 4), round(claim.log10_epsilon, 4)
     (17.3296, 1.2388)
     """
+    # A decay can bring the noise down to nothing at all: then the arithmetic gives infinity.
     log_rho = float(
-        np.logaddexp.reduce([-math.log(2) - 2 * math.log(z) for z in noise_multipliers])
+        np.logaddexp.reduce(
+            [-math.log(2) - 2 * math.log(z) if z else math.inf for z in noise_multipliers]
+        )
     )
+    if math.isinf(log_rho):
+        return Claim(epsilon=math.inf, log10_epsilon=math.inf, delta=delta, how=how)
     log_root = math.log(2) + (log_rho + math.log(-math.log(delta))) / 2
     log_epsilon = float(np.logaddexp(log_rho, log_root))
     epsilon = math.exp(log_epsilon) if log_epsilon < 709 else math.inf

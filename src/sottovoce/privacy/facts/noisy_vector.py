@@ -69,7 +69,7 @@ class NoisyVector(Fact):
             case Noise.GAUSSIAN:
                 return [(GaussianLoss(ratio), 1)]
             case Noise.DISCRETE_GAUSSIAN:
-                return [(ConcentratedLoss(ratio**2 / 2), 1)]
+                return [(ConcentratedLoss(ratio * ratio / 2), 1)]
 
     def assumptions(self, relation: Relation) -> list[str]:
         stated = super().assumptions(relation)

@@ -45,7 +45,9 @@ def kernel_weights(nbest: int, sigma: float, kernel: Kernel = Kernel.RAW) -> lis
     >>> round(sum(kernel_weights(20, 5.0)), 6)
     6.765984
     """
-    weights = [math.exp(-((rank / sigma) ** 2) / 2) for rank in range(nbest)]
+    steps = [rank / sigma for rank in range(nbest)]
+    # A product overflows to infinity, and exp(-infinity) is 0; a power would raise.
+    weights = [math.exp(-step * step / 2) for step in steps]
     total = sum(weights)
     return weights if kernel is Kernel.RAW else [weight / total for weight in weights]
 

@@ -1,0 +1,26 @@
+"""Which files of the documentation are made, and by what."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from docs.generators import command_line, layers, results, rooms
+
+ROOT = Path(__file__).parents[2]
+
+MADE: Mapping[str, Callable[[], str]] = {
+    "docs/architecture.md": rooms.page,
+    "docs/cli.md": command_line.page,
+    "docs/images/layers.svg": layers.picture,
+    "docs/results.md": results.page,
+}
+
+
+def write() -> list[str]:
+    """Write all of them; the names of those that changed."""
+    changed = []
+    for name, make in MADE.items():
+        path, text = ROOT / name, make()
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+            changed.append(name)
+    return changed

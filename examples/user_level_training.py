@@ -1,0 +1,67 @@
+"""Train so that a whole user is protected, with everything he or she said.
+
+    python examples/user_level_training.py
+
+Example-level privacy hides one utterance; somebody who said a hundred things is still visible as a
+hundred. With `unit=Unit.USER` users are sampled, all that a sampled user said comes along, and one
+gradient a user is clipped. The price is that there are fewer users than utterances to hide among.
+"""
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from sottovoce.corpora import Utterance
+from sottovoce.corpora.synthetic import generate
+from sottovoce.privacy.guarantee import Unit, rounded_up
+from sottovoce.training import Plan, PrivateTraining
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+
+said = list(generate("health", size=3600, users=400, seed=1))
+train, test = said[:3000], said[3000:]
+intents = sorted({utterance.intent for utterance in said})  # the product's own list: public
+WORDS = 512
+
+
+def features(utterances: list[Utterance]) -> torch.Tensor:
+    """Hashed words; a vocabulary counted in private text would not be covered."""
+    rows = torch.zeros(len(utterances), WORDS)
+    for row, utterance in enumerate(utterances):
+        for word in utterance.tokens:
+            rows[row, hash_of(word)] = 1.0
+    return rows
+
+
+def hash_of(word: str) -> int:
+    return int.from_bytes(word.encode(), "big") % 1000003 % WORDS
+
+
+def labels(utterances: list[Utterance]) -> torch.Tensor:
+    return torch.tensor([intents.index(utterance.intent) for utterance in utterances])
+
+
+x, y, x_test, y_test = features(train), labels(train), features(test), labels(test)
+owners = [utterance.user for utterance in train]
+print(f"{len(train)} utterances of {len(set(owners))} users, {len(intents)} intents")
+
+# The population is declared, a public round number near the truth; it is counted in units.
+plans = {
+    Unit.EXAMPLE: Plan(population=3000, batch_size=300, epochs=6, delta=1e-4),
+    Unit.USER: Plan(population=400, batch_size=40, epochs=6, delta=1e-4, unit=Unit.USER),
+}
+for unit, plan in plans.items():
+    plan = plan.calibrate(epsilon=4)
+    model = torch.nn.Linear(WORDS, len(intents))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    units = owners if unit is Unit.USER else len(train)
+    training = PrivateTraining(plan, model, optimizer, owners=units)
+    for step in training.steps():
+        for rows in step:
+            step.backward(cross_entropy(model(x[rows]), y[rows], reduction="none"))
+    accuracy = (model(x_test).argmax(1) == y_test).float().mean()
+    true = training.guarantee()
+    print(
+        f"epsilon {rounded_up(true.epsilon)} for every {true.unit}: accuracy {accuracy:.2f} "
+        f"(noise multiplier {plan.noise_multiplier:.2f} on sums of about {plan.batch_size})"
+    )

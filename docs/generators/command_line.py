@@ -89,16 +89,17 @@ def row(option: click.Option, context: click.Context) -> str:
     names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
     kind = option.make_metavar(context) if not (option.is_flag or option.count) else ""
     text = re.sub(r"\s*\[default: ([^\]]+)\]", "", option.help or "")
-    return f"| {names} {_code(kind)} | {_cell(text)} | {_default(option, context)} |"
+    return f"| {names} {_code(kind)} | {_cell(text)} | {_default(option)} |"
 
 
-def _default(option: click.Option, context: click.Context) -> str:
+def _default(option: click.Option) -> str:
     if option.required:
         return "*required*"
     told = re.search(r"\[default: ([^\]]+)\]", option.help or "")
     if told:
         return _cell(told[1])
-    default = option.get_default(context, call=False)
+    # An option without a default has None, or click's own mark for "nothing was given".
+    default = option.to_info_dict()["default"]
     if option.is_flag or option.multiple or default is None or callable(default):
         return ""
     return _code(str(default))

@@ -44,7 +44,8 @@ class View(NamedTuple):
 _WER = {"WER %": "wer", "lambda": "power", "change %": "change", "95 % interval": "interval"}
 _CHOSEN = {"set-up": "setup", **_WER}
 _NOISY = {
-    "claimed": "claimed", "true": "true", "WER %": "told/wer", "deviation of draws": "told/standard_deviation",
+    "claimed": "claimed", "true": "true", "WER %": "told/wer",
+    "deviation of draws": "told/standard_deviation",
     "noise only, WER %": "noise only/wer",
 }  # fmt: skip
 _BASELINES = {

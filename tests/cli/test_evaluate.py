@@ -80,7 +80,7 @@ def test_formats_may_differ(run_cli: RunCli, right: Path, tmp_path: Path) -> Non
 
 def test_what_does_not_fit(run_cli: RunCli, right: Path, tmp_path: Path) -> None:
     short = written(tmp_path / "short.jsonl", list(RIGHT[:1]))
-    other = written(tmp_path / "other.jsonl", list(reversed(RIGHT)))
+    other = written(tmp_path / "other.jsonl", RIGHT[::-1])
     cases = {
         (right, short): "as many hypotheses as the 2 utterances of the reference, got 1.",
         (right, other): "Expected the same words in both",

@@ -170,9 +170,7 @@ def test_pools_that_cannot_be_ordered_are_bounded() -> None:
 @pytest.mark.parametrize("noise", [0.001, 0.01, 0.1, 1.0, 10.0])
 def test_a_sample_of_everybody_is_the_gaussian_mechanism(relation: Relation, noise: float) -> None:
     """Rate 1 amplifies nothing; with hardly any noise it must not overflow either."""
-    step = NoisySum(
-        unit=Unit.EXAMPLE, clip_norm=10.0, noise_stds=(noise * 10,), sampling_rate=1.0
-    )
+    step = NoisySum(unit=Unit.EXAMPLE, clip_norm=10.0, noise_stds=(noise * 10,), sampling_rate=1.0)
     found = account([Entry(step, 80)], unit=Unit.EXAMPLE, relation=relation, delta=0.1)
     shift = 2 if relation is Relation.REPLACE_ONE else 1
     assert found.epsilon == pytest.approx(gaussian.epsilon_of(shift * 80**0.5 / noise, 0.1))

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from tests.conftest import RunCli
 
-RIGHT = [
+RIGHT: list[dict[str, object]] = [
     {"tokens": ["call", "my", "mum"], "slots": ["O", "B-who", "I-who"], "intent": "call"},
     {"tokens": ["stop"], "slots": ["O"], "intent": "stop"},
 ]
-GUESS = [
+GUESS: list[dict[str, object]] = [
     {"tokens": ["call", "my", "mum"], "slots": ["O", "O", "B-who"], "intent": "call"},
     {"tokens": ["stop"], "slots": ["O"], "intent": "stop"},
 ]

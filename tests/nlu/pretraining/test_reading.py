@@ -22,7 +22,8 @@ def save(folder: Path) -> torch.Tensor:
     save_encoder(encoder, folder)
     write_together(folder, reading_files(encoder, readout))
     inputs = encoder.collate([encoder.prepare(["play", "mum"])])
-    return readout(encoder.eval()(inputs)).words
+    words: torch.Tensor = readout(encoder.eval()(inputs)).words
+    return words
 
 
 @torch.no_grad()

@@ -119,3 +119,47 @@ def test_warm_up() -> None:
 def test_nonsense_is_refused(settings: dict[str, float]) -> None:
     with pytest.raises(InvalidInput, match="Expected"):
         Optimisation(**settings)  # type: ignore[arg-type]
+
+
+def test_a_run_that_is_killed_early_goes_on_within_its_plan(tmp_path: Path) -> None:
+    files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint.pt"}
+    plan = replace(PLAN, epochs=15)  # saved every second step or so
+
+    def killed(moment: Moment) -> None:
+        if moment.step == 1:
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        fitted(small_model(), plan, on_step=killed, **files)
+    assert Ledger.read(files["ledger"]).entries[0].count == 1
+    again = fitted(small_model(), plan, resume=True, **files)
+    assert again.steps == plan.steps
+    # What was spent before the kill is counted, and not spent again.
+    assert sum(e.count for e in Ledger.read(files["ledger"]).entries) == plan.steps
+    assert again.guarantee.epsilon == pytest.approx(plan.guarantee().epsilon)
+
+
+def test_steps_without_a_checkpoint_are_not_forgotten(tmp_path: Path) -> None:
+    files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint.pt"}
+    fitted(small_model(), PLAN, **files)
+    files["checkpoint"].unlink()
+    for resume in (False, True):
+        with pytest.raises(InvalidInput, match="take another folder"):
+            fitted(small_model(), PLAN, resume=resume, **files)
+
+
+def test_a_stop_after_the_last_step_is_an_end() -> None:
+    result = fitted(small_model(), replace(PLAN, epochs=1, batch_size=60), should_stop=lambda: True)
+    assert result.steps == 1
+    assert not result.stopped
+
+
+def test_a_resumed_run_tells_all_of_its_history(tmp_path: Path) -> None:
+    files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint.pt"}
+    asked = iter([False] * 3 + [True])
+    first = fitted(small_model(), PLAN, should_stop=lambda: next(asked), **files)
+    again = fitted(small_model(), PLAN, resume=True, **files)
+    assert again.history[: len(first.history)] == first.history
+    assert [each["step"] for each in again.history] == list(range(1, PLAN.steps + 1))
+    assert again.examples > first.examples
+    assert again.seconds > first.seconds

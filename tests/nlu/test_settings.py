@@ -40,7 +40,7 @@ PRIVATE = Settings(method=Method.DP_SGD, noise_multiplier=1.0)
         ({"vectors": "a.vec"}, "vectors with the other model, got it with bert"),
         ({"vocabulary": "dp"}, "vocabulary with the other model"),
         ({"hidden": 3}, "hidden with the other model"),
-        ({"model": ModelKind.CLC, "tuning": "lora"}, "tuning with the other model, got it with clc"),
+        ({"model": ModelKind.CLC, "tuning": "lora"}, "tuning with the other model, got it"),
         ({"model": ModelKind.CLC, "vectors": "a.vec", "vocabulary": "dp"}, "got both"),
         ({"model": ModelKind.CLC, "vocabulary_epsilon": 1.0}, "one for hashed"),
     ],
@@ -74,7 +74,6 @@ def test_delta_is_just_below_one_person(population: int) -> None:
     delta = PRIVATE.delta_for(population)
     exact = max(2, population) ** -1.1
     assert 0.9 * exact <= delta <= exact
-    assert len(f"{delta:g}".replace("e", "").lstrip("0.").rstrip("0")) <= 5
     assert delta == float(f"{delta:.1e}")  # two digits, without the noise of a product
     assert Settings(delta=1e-6).delta_for(population) == 1e-6
 
@@ -90,7 +89,7 @@ def test_an_epsilon_is_kept() -> None:
 
 def test_a_batch_is_never_more_than_everybody() -> None:
     assert Settings(batch_size=500).plan(60).batch_size == 60
-    assert Settings().plan(3).batch_size == 1
+    assert Settings().plan(3).batch_size == 3
 
 
 def test_a_decay_needs_its_name() -> None:

@@ -28,6 +28,7 @@ def audit_model(
     folder: Path | str | None = None,
     shadow: ScoringFunction[Utterance] | None = None,
     canaries: TextCanaries | CanaryPairs | None = None,
+    guesses: int | None = None,
     guarantee: Guarantee | None = None,
     delta: float | None = None,
     confidence: float = 0.95,
@@ -39,7 +40,8 @@ def audit_model(
     LiRA and RMIA need `train`, which trains a reference model (`models` of them, saved in
     `folder`, counted by `progress`); the shadow attack needs `shadow`, the membership scores of an
     attack model that a shadow model has taught; the one-run audit needs the `canaries` that were
-    in the training data, and takes delta from the guarantee unless it is given.
+    in the training data, and takes delta from the guarantee unless it is given, and a tenth of the
+    canaries for guesses unless another number was fixed beforehand.
 
     >>> said = [Utterance(tokens=(word,), slots=("O",)) for word in "abcdef"]
     >>> tried = Candidates(members=tuple(said[:3]), non_members=tuple(said[3:]))
@@ -88,6 +90,7 @@ def audit_model(
                 canaries.included,
                 delta=_delta(delta, guarantee),
                 confidence=confidence,
+                guesses=guesses,
                 relation=canaries.relation,
                 source=source,
             )

@@ -3,10 +3,12 @@
 The audit knows scoring functions and the models know nothing of attacks; here they meet.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from sottovoce.audit import AuditResult
     from sottovoce.audit.scoring import ScoringFunction
     from sottovoce.nlu.model import JointModel
+    from sottovoce.nlu.schema import Schema
     from sottovoce.nlu.settings import Settings
 
     Scoring = ScoringFunction[Utterance]
@@ -33,7 +36,7 @@ ATTACKS = ("loss", "shadow", "lira", "rmia", "one-run", "all")
 
 
 @click.command("run")
-@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--attack",
     "attacks",
@@ -49,7 +52,10 @@ ATTACKS = ("loss", "shadow", "lira", "rmia", "one-run", "all")
 @click.option("--test", type=click.Path(exists=True), help="Data the model has not seen.")
 @click.option("--split", metavar="T:V:T", help="How DATA was split, such as 45:5:50.")
 @click.option(
-    "--shadow", "shadow_data", type=click.Path(exists=True), help="Public corpus for a shadow model."
+    "--shadow",
+    "shadow_data",
+    type=click.Path(exists=True),
+    help="Public corpus for a shadow model.",
 )
 @click.option(
     "--references", type=click.IntRange(min=2), default=4, show_default=True,
@@ -58,6 +64,10 @@ ATTACKS = ("loss", "shadow", "lira", "rmia", "one-run", "all")
 @click.option(
     "--most", type=click.IntRange(min=1), default=2000, show_default=True,
     help="Members to try, and as many others.",
+)  # fmt: skip
+@click.option(
+    "--guesses", type=click.IntRange(min=1),
+    help="Canaries that one-run guesses; fix this beforehand [default: a tenth of them].",
 )  # fmt: skip
 @click.option(
     "--confidence", type=float, default=0.95, show_default=True, help="Of intervals and bounds."
@@ -72,6 +82,7 @@ def audit_run(
     shadow_data: str | None,
     references: int,
     most: int,
+    guesses: int | None,
     confidence: float,
     as_json: bool,
 ) -> None:
@@ -83,6 +94,8 @@ def audit_run(
     \b
     Example: sottovoce audit run/ --attack loss --attack rmia --json
     """
+    if "shadow" in attacks and shadow_data is None:
+        raise InvalidInput("Expected a public corpus for the shadow attack with --shadow.")
     result = audit_folder(
         run,
         attacks,
@@ -90,6 +103,7 @@ def audit_run(
         shadow=None if shadow_data is None else load_parts(shadow_data),
         references=references,
         most=most,
+        guesses=guesses,
         confidence=confidence,
     )
     result.write(run)
@@ -108,12 +122,14 @@ def audit_folder(
     shadow: Parts | None = None,
     references: int = 4,
     most: int = 2000,
+    guesses: int | None = None,
     confidence: float = 0.95,
 ) -> "AuditResult":
     """Run attacks on a run folder whose training data is `parts`."""
     from sottovoce.audit import audit_model
     from sottovoce.audit.attacks.membership import Attack
     from sottovoce.audit.duplicates import candidates, words
+    from sottovoce.nlu.experiment import fitting_labels
     from sottovoce.nlu.run import load_run
     from sottovoce.nlu.settings import Settings
     from sottovoce.privacy.guarantee import Guarantee
@@ -122,10 +138,13 @@ def audit_folder(
     loaded = load_run(folder)
     model, settings = loaded.model, Settings.from_json(loaded.run["asked"])
     guarantee = Guarantee.from_json(loaded.run["guarantee"])
-    known = [u for u in parts.test if _is_known(model, u)]
-    tried = candidates(parts.train, known, sentence=words, source=NoiseSource(), most=most)
+    known = list(filter(fitting_labels(model.schema), parts.test))
+    # The same stand trial every time, so that reference models that were kept are of use.
+    drawn = NoiseSource.seeded(0)
+    tried = candidates(parts.train, known, sentence=words, source=drawn, most=most)
     wanted = None if "all" in attacks else {Attack(name) for name in attacks}
     asked_for_references = wanted is None or wanted & {Attack.LIRA, Attack.RMIA}
+    asked_for_shadow = shadow is not None and (wanted is None or Attack.SHADOW in wanted)
     with progress("Training reference models", unit="models", total=references) as tell:
         result = audit_model(
             model.log_probabilities,
@@ -133,17 +152,26 @@ def audit_folder(
             attacks=wanted,
             train=_trainer(settings, model, parts) if asked_for_references else None,
             models=references,
-            folder=folder / REFERENCES,
-            shadow=None if shadow is None else _shadow(settings, shadow, model),
+            folder=folder / REFERENCES / _name((*tried.members, *tried.non_members), references),
+            shadow=_shadow(settings, shadow, model) if shadow and asked_for_shadow else None,
             canaries=planted(folder, guarantee.relation),
+            guesses=guesses,
             guarantee=guarantee,
             confidence=confidence,
             progress=tell,
         )
     if left := len(parts.test) - len(known):
-        note = f"{left} test utterances have labels that the model does not know"
+        note = f"{left} test utterances were left out: the model does not know their labels"
         result = replace(result, notes=(*result.notes, note))
     return result
+
+
+def _name(records: Sequence[Utterance], models: int) -> str:
+    """A folder for every attack of its own: other records, or another number of models."""
+    digest = hashlib.blake2b(digest_size=6)
+    for record in records:
+        digest.update(repr(record).encode() + b"\0")
+    return f"{models}-{digest.hexdigest()}"
 
 
 def load_parts_of(
@@ -151,10 +179,12 @@ def load_parts_of(
 ) -> Parts:
     """The data a run was trained on: as named here, or as its run.json remembers."""
     try:
-        known: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+        known: Any = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError):
         raise InvalidInput(f"Expected a trained run in {run}, found none.") from None
-    source = known.get("source") or {}
+    if not isinstance(known, dict) or not {"asked", "configuration", "guarantee"} <= known.keys():
+        raise InvalidInput(f"Expected a run of `sottovoce train` in {run}, got another one.")
+    source: dict[str, Any] = known.get("source") or {}
     path = data or source.get("data")
     if path is None or not Path(path).exists():
         raise InvalidInput(
@@ -175,36 +205,41 @@ def load_parts_of(
     return parts
 
 
-def _is_known(model: "JointModel", utterance: Utterance) -> bool:
-    tags = set(model.schema.tags)
-    return utterance.intent in model.schema.intents and tags.issuperset(utterance.slots)
-
-
 def _trainer(
     settings: "Settings", model: "JointModel", parts: Parts
 ) -> "Callable[[Sequence[Utterance], int], Scoring]":
     """Another model like the audited one: the same settings and labels, other records."""
-    from sottovoce.nlu.experiment import train
 
-    def make(records: Sequence[Utterance], _: int) -> "Scoring":
-        half = Parts(name=parts.name, train=tuple(records))
-        return train(settings, half, model.schema).model.log_probabilities
+    def make(records: Sequence[Utterance], index: int) -> "Scoring":
+        other = Parts(name=parts.name, train=tuple(records))
+        return _trained(settings, other, model.schema, index).log_probabilities
 
     return make
+
+
+def _trained(settings: "Settings", parts: Parts, schema: "Schema", index: int) -> "JointModel":
+    """A model by the settings of another, but for its size and its seed."""
+    from sottovoce.nlu.experiment import train
+
+    seed = None if settings.seed is None else settings.seed + 1 + index
+    like = replace(settings, population=None, seed=seed)
+    with TemporaryDirectory() as folder:
+        # A vocabulary is paid for in a ledger, which needs a place.
+        place = Path(folder) if like.vocabulary == "dp" else None
+        return train(like, parts, schema, folder=place).model
 
 
 def _shadow(settings: "Settings", public: Parts, model: "JointModel") -> "Scoring":
     """The membership scores of an attack model that a shadow model on public data has taught."""
     from sottovoce.audit.attacks.shadow import ShadowAttack, sorted_features
     from sottovoce.audit.duplicates import candidates, words
-    from sottovoce.nlu.experiment import train
     from sottovoce.nlu.schema import Schema
     from sottovoce.privacy.noise import NoiseSource
 
     if not public.test:
         raise InvalidInput(f"Expected a test part in the shadow corpus {public.name}, found none.")
     schema = Schema.of((*public.train, *public.test), declared=True)
-    taught = train(settings, Parts(name=public.name, train=public.train), schema).model
+    taught = _trained(settings, replace(public, valid=(), test=()), schema, 0)
     tried = candidates(public.train, public.test, sentence=words, source=NoiseSource())
     attack = ShadowAttack.learn(
         sorted_features(*taught.scores(tried.members)),
@@ -245,9 +280,8 @@ def print_audit(result: "AuditResult") -> None:
     console = Console()
     console.print(table)
     for bound in result.bounds:
-        console.print(str(bound), highlight=False)
+        console.print(str(bound), highlight=False, markup=False)
     if result.guarantee is not None:
-        console.print(f"Guarantee: {result.guarantee}", highlight=False)
+        console.print(f"Guarantee: {result.guarantee}", highlight=False, markup=False)
     for sentence in (*result.defects(), *result.not_compared(), *result.notes):
-        console.print(f"- {sentence}", highlight=False)
-
+        console.print(f"- {sentence}", highlight=False, markup=False)

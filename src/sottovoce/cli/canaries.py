@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sottovoce.corpora.parts import Parts
-from sottovoce.corpora.synthetic import DOMAINS, generate
+from sottovoce.errors import InvalidInput
 
 if TYPE_CHECKING:
     from sottovoce.audit.canaries import CanaryPairs, TextCanaries
@@ -17,18 +17,35 @@ FILE = "canaries.jsonl"
 _MADE_UP = 300
 
 
+def check_canaries(count: int, relation: "Relation", *, alone: bool) -> None:
+    """Refuse what `plant` could not do, before a run is begun."""
+    from sottovoce.privacy.guarantee import Relation
+
+    if not alone:
+        raise InvalidInput("Expected one process to plant canaries, got several.")
+    if relation is Relation.REPLACE_ONE and count % 2:
+        raise InvalidInput(f"Expected an even number of canaries to pair up, got {count}.")
+
+
 def plant(
-    parts: Parts, count: int, intents: Sequence[str], relation: "Relation", folder: Path
+    parts: Parts,
+    count: int,
+    intents: Sequence[str],
+    relation: "Relation",
+    folder: Path,
+    *,
+    again: bool = False,
 ) -> Parts:
     """Add `count` canaries to the train part, each by a fair coin, and keep them in the folder.
 
-    Under replace-one they come in pairs, of which the coin chooses one. A run that is resumed
-    finds its canaries there.
+    Under replace-one they come in pairs, of which the coin chooses one. A run that goes on `again`
+    takes those it has.
     """
     from sottovoce.audit.canaries import read_canaries, text_canaries, write_canaries
+    from sottovoce.corpora.synthetic import DOMAINS, generate
     from sottovoce.privacy.noise import NoiseSource
 
-    if (folder / FILE).exists():
+    if again and (folder / FILE).exists():
         return _with(parts, read_canaries(folder / FILE), relation)
     # Words come from the built-in corpora, so the canaries themselves tell nothing private.
     words = {

@@ -9,17 +9,11 @@ from sottovoce.cli.console import json_option, print_json, printable
 from sottovoce.cli.reading import losses_of, open_corpus, print_losses, reading_options
 from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
+from sottovoce.nlu.score_names import SCORE_NAMES
 
 # Counting needs numpy, which takes its time to load: not for a page of help.
 if TYPE_CHECKING:
     from sottovoce.nlu.metrics import Change, Interval, Scores, SpanCounts
-
-TITLES = {
-    "ser": "semantic error rate",
-    "intent_accuracy": "intent accuracy",
-    "slot_f1": "slot F1",
-    "exact_match": "exact match",
-}
 
 
 @click.command()
@@ -130,7 +124,7 @@ def _print(
         for heading in ("change", f"{confidence:.3g} interval", "relative"):
             table.add_column(heading, justify="right")
     for name, value in scores.to_json().items():
-        cells = [TITLES[name], f"{100 * value:.2f}", _range(found[name])]
+        cells = [SCORE_NAMES[name], f"{100 * value:.2f}", _range(found[name])]
         if changes:
             change = changes[name]
             cells += [f"{100 * change.difference:+.2f}", _range(change.interval, "+")]

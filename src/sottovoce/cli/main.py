@@ -24,6 +24,7 @@ VERBS: Mapping[str, str] = {
     "rescore": "sottovoce.cli.rescore:rescore_verb",
     "serve": "sottovoce.cli.serve:serve",
     "train": "sottovoce.cli.train:train",
+    "tune": "sottovoce.cli.tune:tune",
 }
 
 

@@ -138,11 +138,11 @@ def _of_standard_input() -> Iterator[Utterance]:
 
 
 def _print(utterance: Utterance, prediction: "Prediction") -> None:
-    click.echo(f"{printable(utterance.text)}")
-    click.echo(f"  intent: {prediction.intent} ({prediction.probability:.2f})")
+    click.echo(printable(utterance.text))
+    click.echo(f"  intent: {printable(prediction.intent)} ({prediction.probability:.2f})")
     labelled = Utterance(
         tokens=utterance.tokens, slots=prediction.slots, text=utterance.text
     )  # fmt: skip
     for span in spans_of(labelled):
         said = printable(utterance.text[span.start : span.end])
-        click.echo(f"  {span.type}: {json.dumps(said, ensure_ascii=False)}")
+        click.echo(f"  {printable(span.type)}: {json.dumps(said, ensure_ascii=False)}")

@@ -6,6 +6,7 @@ alone, averaged iterates, checkpoints to resume from, and somebody to tell how f
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,13 +75,34 @@ def fit(
     """
     optimizer = optimisation.optimizer_of(model)
     training = PrivateTraining(plan, model, optimizer, owners=owners, ledger=ledger, seed=seed)
+    with closing(training):  # also after a mistake: the ledger must be free to go on with
+        for sentence in assumptions:
+            training.assume(sentence)
+        shown = [LOSS_SHOWN] if plan.method is not Method.SGD else []
+        for sentence in (*uncovered, *shown):
+            training.leave_uncovered(sentence)
+        path = None if checkpoint is None else own_checkpoint(checkpoint)
+        return _fit(
+            training, model, encodings, optimisation, path,
+            resume=resume, on_step=on_step, should_stop=should_stop,
+        )  # fmt: skip
+
+
+def _fit(
+    training: PrivateTraining,
+    model: JointModel,
+    encodings: Encodings,
+    optimisation: Optimisation,
+    path: Path | None,
+    *,
+    resume: bool,
+    on_step: Callable[[Moment], None] | None,
+    should_stop: Callable[[], bool],
+) -> Fitted:
+    plan, optimizer = training.plan, training.optimizer
     private = plan.method is not Method.SGD
-    for sentence in assumptions:
-        training.assume(sentence)
-    for sentence in (*uncovered, *([LOSS_SHOWN] if private else [])):
-        training.leave_uncovered(sentence)
-    average = TailAverage(model.parameters(), start=round(plan.steps * (1 - optimisation.averaged)))
-    path = None if checkpoint is None else own_checkpoint(checkpoint)
+    start = round(plan.steps * (1 - optimisation.averaged))
+    average = TailAverage(model.parameters(), start=start)
     epsilon, history = None, list[dict[str, float | str]]()
     examples, earlier = 0, 0.0
     if path is not None and resume and _everybody_has(path):
@@ -90,7 +112,7 @@ def fit(
         _check_together(kept["step"], path)
     elif any(isinstance(entry.fact, NoisySum) for entry in training.ledger().entries):
         raise InvalidInput(
-            f"Expected an unused ledger or a checkpoint to go on from, got steps in {ledger} and "
+            "Expected an unused ledger, or a checkpoint to go on from, got a ledger with steps and "
             f"nothing at {path}: take another folder."
         )
     marks = _marks(plan.steps)
@@ -147,7 +169,6 @@ def fit(
         average.put_in_place()
     model.eval()
     together = training.ledger()
-    training.close()
     return Fitted(
         guarantee=together.guarantee(plan.delta),
         ledger=together,

@@ -23,7 +23,7 @@ class ModelKind(StrEnum):
 
 
 _PLAIN: dict[str, Any] = {
-    "sampling_rate": 0.005,
+    "batch_size": 32,
     "epochs": 10,
     "clip_norm": 1.0,
     "clipping": ClippingStyle.FLAT,
@@ -33,7 +33,7 @@ _PLAIN: dict[str, Any] = {
     "schedule": Schedule.LINEAR,
     "averaged": 0.0,
 }
-_PRIVATE = _PLAIN | {
+_PRIVATE = {name: value for name, value in _PLAIN.items() if name != "batch_size"} | {
     "sampling_rate": 0.2,
     "epochs": 30,
     "clip_norm": 0.5,

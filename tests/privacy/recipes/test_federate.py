@@ -160,3 +160,14 @@ def test_a_rounded_kernel_is_taken_at_its_worst_length() -> None:
     ]
     assert max(sums) > sums[-1]
     assert recipe.kernel_mass() == max(sums) / 64
+
+
+@pytest.mark.parametrize("noise", list(Noise))
+def test_the_smallest_numbers_get_a_verdict(noise: Noise) -> None:
+    delta = 1e-5 if "gaussian" in noise else 0.0
+    recipe = replace(COUNTS, noise=noise, scale=1e-300, sigma=1e-300, delta=delta)
+    assert recipe.kernel_mass() == 1.0  # only the best hypothesis counts
+    statement = recipe.statement()
+    assert statement.guarantee.epsilon > 1e299
+    assert statement.claimed.log10_epsilon > 299
+    assert kernel_weights(3, 5e-324) == [1.0, 0.0, 0.0]

@@ -140,3 +140,14 @@ def test_users_need_users_to_be_sampled() -> None:
 def test_nonsense_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         replace(ADVERTISED, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_noise_that_decays_to_nothing_is_no_guarantee(method: Method) -> None:
+    recipe = replace(ADVERTISED, method=method, decay=Decay.EXPONENTIAL, tau=1000.0)
+    statement = recipe.statement()
+    assert recipe.noise_multiplier_of(1) == 0
+    assert statement.guarantee.verdict is Verdict.NO_GUARANTEE
+    assert math.isinf(statement.claimed.log10_epsilon)
+    # The twin: as long as a number is left, its logarithm is told.
+    assert 600 < replace(recipe, tau=80.0).statement().claimed.log10_epsilon < math.inf

@@ -132,8 +132,8 @@ def _federate(output: Path, console: Console) -> Iterator[Row]:
     from sottovoce.personalize.formats import write_nbest
 
     utterances = list(read(output / CORPUS))
-    devices = {user for user in dict.fromkeys(u.user for u in utterances) if user}
-    chosen = set(sorted(devices)[:PHONE_USERS])
+    users = sorted({utterance.user for utterance in utterances})
+    chosen = set(users[: min(PHONE_USERS, len(users) // 2)])
     folder = output / DEVICES
     write_public_text(folder / "public.txt", (u for u in utterances if u.user not in chosen))
     lists = list(heard([u for u in utterances if u.user in chosen]))

@@ -1,0 +1,227 @@
+"""`sottovoce tune`: the settings that do best on validation data, and what finding them costs."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sottovoce.cli.console import json_option, print_json, progress
+from sottovoce.cli.training_options import settings_from, settings_options
+from sottovoce.corpora.atomic import text_output
+from sottovoce.corpora.parts import load_parts
+from sottovoce.corpora.splits import By, Split, parse_ratios
+from sottovoce.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from sottovoce.nlu.search import Grid, Trial
+    from sottovoce.nlu.settings import Settings
+    from sottovoce.privacy.guarantee import Guarantee
+
+TRIALS, PLAN, BEST = "trials", "plan.json", "best.json"
+SHOWN = 10
+"""Rows of the table, best first; the rest is in the folder."""
+
+
+def _numbers(
+    _: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[float, ...] | None:
+    """Read numbers with commas between them."""
+    if value is None:
+        return None
+    try:
+        return tuple(dict.fromkeys(float(part) for part in value.split(",")))
+    except ValueError:
+        raise InvalidInput(
+            f"Expected numbers such as 0.1,0.5,1 for {parameter.opts[0]}, got {value!r}."
+        ) from None
+
+
+AXES = {
+    "clip-norm": "C [default: 0.1,0.25,0.5,1,2,5].",
+    "noise-multiplier": "z0 [default: 0.000001 to 1 in powers of ten; none with --epsilon].",
+    "tau": "With --decay [default: the paper's eight, for linear or for exponential].",
+    "learning-rate": "[default: 0.3, 1 and 3 times the recipe's]",
+}
+
+
+def _axes(command: Callable[..., None]) -> Callable[..., None]:
+    for name, text in reversed(AXES.items()):
+        variable = f"{name.replace('-', '_')}s"
+        option = click.option(f"--{name}", variable, metavar="X,...", callback=_numbers, help=text)
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("data", type=click.Path(exists=True))
+@click.option("-o", "--output", "folder", required=True, help="Folder of the search.")
+@_axes
+@click.option("--limit", type=click.IntRange(min=1), help="Try so many, drawn at random.")
+@click.option("--charge", is_flag=True, help="Charge all trials to the guarantee of the best.")
+@settings_options(without=AXES)
+@click.option("--labels", type=click.Path(exists=True), help="Declared labels, as for train.")
+@click.option("--public-labels", is_flag=True, help="Declare the labels of DATA to be public.")
+@click.option("--valid", type=click.Path(exists=True), help="Validation data.")
+@click.option("--split", metavar="T:V:T", help="Split DATA, such as 45:5:50.")
+@json_option
+def tune(
+    data: str,
+    folder: str,
+    clip_norms: tuple[float, ...] | None,
+    noise_multipliers: tuple[float, ...] | None,
+    taus: tuple[float, ...] | None,
+    learning_rates: tuple[float, ...] | None,
+    limit: int | None,
+    charge: bool,
+    labels: str | None,
+    public_labels: bool,
+    valid: str | None,
+    split: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Try settings on DATA and tell which has the lowest semantic error rate on its valid part.
+
+    Values are lists such as 0.1,0.5,1. Finished trials are kept in the folder: the same command
+    goes on where it stopped. The test part is never looked at.
+
+    \b
+    Example:
+      sottovoce tune snips/ --method dp-sgd --epsilon 3 --limit 10 -o search
+      sottovoce train snips/ --settings search/best.json -o run
+    """
+    from sottovoce.nlu.schema import Schema
+    from sottovoce.nlu.search import guarantee_of_choice, run_trials
+
+    if labels is not None and public_labels:
+        raise InvalidInput("Expected --labels or --public-labels, got both.")
+    settings = settings_from(options)
+    axes = {
+        "clip_norm": clip_norms,
+        "noise_multiplier": noise_multipliers,
+        "tau": taus,
+        "learning_rate": learning_rates,
+    }
+    by: By = "user" if settings.unit == "user" else "id"
+    rule = None if split is None else Split(ratios=parse_ratios(split), by=by)
+    parts = load_parts(data, split=rule, valid=valid)
+    schema = Schema.load(labels) if labels else Schema.of(parts.train, declared=public_labels)
+    source = {"data": data, "valid": valid, "split": split, "labels": labels,
+              "public_labels": public_labels}  # fmt: skip
+    where = Path(folder)
+    grid = _grid(settings, axes)
+    trials = _planned(where, grid.around(settings), source, limit)
+    with progress("Training trials", unit=f"of {len(trials)}", total=len(trials)) as tell:
+        done = run_trials(
+            trials, parts, schema, where / TRIALS, on_trial=lambda number, _: tell(number)
+        )
+    best = min(done, key=lambda trial: trial.ser)
+    guarantee = guarantee_of_choice(done, best, charge=charge)
+    result = {
+        "settings": best.settings.to_json(),
+        "scores": best.scores,
+        "trials": len(done),
+        "charged": charge,
+        "guarantee": guarantee.to_json(),
+    }
+    with text_output(where / BEST) as stream:
+        json.dump(result, stream, indent=2, allow_nan=False)
+        stream.write("\n")
+    if as_json:
+        print_json({**result, "ranking": [_row(trial) for trial in _ranked(done)]})
+    else:
+        _print(done, guarantee, where)
+
+
+def _grid(settings: "Settings", axes: Mapping[str, tuple[float, ...] | None]) -> "Grid":
+    """The paper's values, where none are given."""
+    from dataclasses import replace
+
+    from sottovoce.nlu.search import Grid
+
+    given = {name: values for name, values in axes.items() if values is not None}
+    return replace(Grid.of_paper(settings), **given)
+
+
+def _planned(
+    folder: Path, trials: "list[Settings]", source: Mapping[str, Any], limit: int | None
+) -> "list[Settings]":
+    """Draw the trials, or take those of the search that was begun here."""
+    from sottovoce.nlu.search import chosen
+    from sottovoce.nlu.settings import Settings
+
+    asked = {
+        "trials": [trial.to_json() for trial in trials],
+        "limit": limit,
+        "source": dict(source),
+    }
+    path = folder / PLAN
+    if path.exists():
+        try:
+            begun = json.loads(path.read_text(encoding="utf-8"))
+            drawn = [Settings.from_json(each) for each in begun.pop("chosen")]
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise InvalidInput(f"Expected the plan of a search in {path}, but {problem}.") from None
+        if begun != asked:
+            raise InvalidInput(
+                f"Expected the search that was begun in {folder}, got other settings, data or "
+                "limit: name another folder."
+            )
+        return drawn
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = chosen(trials, limit)
+    with text_output(path) as stream:
+        json.dump({**asked, "chosen": [each.to_json() for each in drawn]}, stream)
+        stream.write("\n")
+    return drawn
+
+
+def _ranked(trials: "Sequence[Trial]") -> "list[Trial]":
+    return sorted(trials, key=lambda trial: trial.ser)
+
+
+def _row(trial: "Trial") -> dict[str, Any]:
+    settings, guarantee = trial.settings.filled(), trial.guarantee
+    return {
+        "clip_norm": settings.clip_norm,
+        "noise_multiplier": settings.noise_multiplier,
+        "tau": settings.tau if settings.decay != "none" else None,
+        "learning_rate": settings.learning_rate,
+        "epsilon": guarantee.epsilon if guarantee.holds else None,
+        "ser": trial.ser,
+        "seconds": trial.seconds,
+    }
+
+
+def _print(trials: "Sequence[Trial]", guarantee: "Guarantee", folder: Path) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    titles = {
+        "clip_norm": "C",
+        "noise_multiplier": "z0",
+        "tau": "tau",
+        "learning_rate": "rate",
+        "epsilon": "epsilon",
+        "ser": "SER %",
+        "seconds": "s",
+    }
+    table = Table(box=SIMPLE_HEAD, header_style="bold")
+    for title in titles.values():
+        table.add_column(title, justify="right")
+    for trial in _ranked(trials)[:SHOWN]:
+        row = _row(trial)
+        row["ser"] = 100 * row["ser"]
+        table.add_row(*("-" if row[name] is None else f"{row[name]:.4g}" for name in titles))
+    console = Console()
+    console.print(table)
+    if len(trials) > SHOWN:
+        console.print(f"The best {SHOWN} of {len(trials)}; all are in {folder / TRIALS}.")
+    console.print(f"Released, the best has this: {guarantee}", highlight=False, markup=False)
+    console.print(
+        f"\nTrain with it: sottovoce train DATA --settings {folder / BEST} -o RUN",
+        highlight=False, markup=False, soft_wrap=True,
+    )  # fmt: skip

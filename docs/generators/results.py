@@ -57,12 +57,15 @@ _ATTACKS = ("loss threshold", "shadow", "LiRA, online", "RMIA")
 
 TITLES = {
     "corpus": "Corpora", "deid": "De-identification", "fmp_tables": "Personalisation",
-    "training_workers": "Training on two workers",
+    "training_workers": "Training on two workers", "deid_tables": "Utility of released text",
+    "edpsgd_tables": "The eDP-SGD tables", "crf": "CRF",
 }  # fmt: skip
 
 # Where a file does not say how it was made, and the script alone would not make all of it.
 COMMANDS = {
     "deid": "python benchmarks/deid.py --data FOLDER",
+    "deid_tables": "python benchmarks/deid_tables.py --data FOLDER",
+    "edpsgd_tables": "python benchmarks/edpsgd_tables.py --data FOLDER --vectors FILE",
     "noise": "python benchmarks/noise.py --json benchmarks/results/noise.json",
 }
 

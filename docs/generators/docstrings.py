@@ -16,13 +16,8 @@ _EXAMPLE = re.compile(r"(?:^|\n)(>>> .*?)(?=\n\s*\n|\Z)", re.DOTALL)
 def with_blocks(text: str) -> str:
     """A docstring with its examples as blocks of code.
 
-    >>> print(with_blocks("Adds.\\n\\n>>> 1 + 1\\n2").replace("`", "'"))
-    Adds.
-    <BLANKLINE>
-    '''pycon
-    >>> 1 + 1
-    2
-    '''
+    >>> with_blocks("Adds.\\n\\n>>> 1 + 1\\n2")
+    'Adds.\\n\\n```pycon\\n>>> 1 + 1\\n2\\n```'
     """
     return _EXAMPLE.sub(lambda found: f"\n```pycon\n{found[1].strip()}\n```", text)
 

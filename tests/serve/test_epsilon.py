@@ -81,7 +81,6 @@ def test_fields_and_defaults_are_the_options_of_the_command(
         {**RECIPES[0], "unit": "token"},
         {**RECIPES[0], "sampling_rate": None},
         {**RECIPES[0], "noise_multiplier": "1"},
-        {**RECIPES[0], "decay": "exponential", "tau": 1000.0},
         {**RECIPES[3], "pi_min": None},
         {**RECIPES[6], "scale": 2.0},
         {**RECIPES[6], "mechanism": "gaussian", "delta": 1e-6},

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -200,12 +200,11 @@ def _folder(path: str) -> Iterator[Path]:
     folder = Path(path)
     made = not folder.exists()
     folder.mkdir(exist_ok=True)
-    try:
-        yield folder
-    except BaseException:
+    with ExitStack() as undo:
         if made:
-            folder.rmdir()
-        raise
+            undo.callback(folder.rmdir)
+        yield folder
+        undo.pop_all()
 
 
 def _parts(sources: tuple[str, ...]) -> Iterator[tuple[str, str]]:

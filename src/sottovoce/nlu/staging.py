@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from sottovoce.errors import InvalidInput
@@ -33,7 +34,8 @@ def write_together(folder: str | Path, files: Mapping[str, bytes]) -> None:
     settle(folder)
     hidden = folder / f"{_UNFINISHED}{secrets.token_hex(4)}"
     hidden.mkdir()
-    try:
+    with ExitStack() as undo:
+        undo.callback(shutil.rmtree, hidden, ignore_errors=True)
         for name, content in files.items():
             with (hidden / name).open("xb") as stream:
                 stream.write(content)
@@ -41,9 +43,7 @@ def write_together(folder: str | Path, files: Mapping[str, bytes]) -> None:
                 os.fsync(stream.fileno())
         _sync(hidden)
         hidden.rename(folder / VALID)
-    except BaseException:
-        shutil.rmtree(hidden, ignore_errors=True)
-        raise
+        undo.pop_all()
     _sync(folder)
     settle(folder)
 

@@ -6,6 +6,7 @@ So a crash at any instant leaves a ledger that has counted at least what was rel
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -75,8 +76,9 @@ class Ledger:
         A budget given now replaces the one in the file only if the file has none or an equal one:
         budgets are not raised in passing.
         """
-        journal = Journal(path, durable=durable)
-        try:
+        with ExitStack() as undo:
+            journal = Journal(path, durable=durable)
+            undo.callback(journal.close)
             if not journal.records:
                 journal.append(_header(unit, relation, budget))
             ledger = cls._replayed(journal.records, journal.path)
@@ -91,9 +93,7 @@ class Ledger:
                 )
             if len(journal.records) > _COMPACT_ABOVE:
                 journal.rewrite(ledger._records())
-        except BaseException:
-            journal.close()
-            raise
+            undo.pop_all()  # from here on the ledger owns the journal
         ledger._journal = journal
         return ledger
 

@@ -8,8 +8,8 @@ from sottovoce.deid.masked import MaskedModel, fill_in
 from sottovoce.deid.pairing import Told
 from sottovoce.errors import InvalidInput
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+torch = pytest.importorskip("torch", reason="torch is not installed")
+transformers = pytest.importorskip("transformers", reason="needs the extra `bert`")
 
 WORDS = ("call", "in", "now", "anna", "rome", "lee", "new", "york")
 LONGEST = 16

@@ -1,19 +1,14 @@
 """`sottovoce pretrain`: an encoder from public text or from public labelled corpora."""
 
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from sottovoce.cli.console import json_option, print_json
+from sottovoce.cli.training_progress import steps_bar, stopping
 from sottovoce.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from sottovoce.nlu.pretraining import Moment
 
 CHECKPOINT, RECORD = "checkpoint.pt", "pretraining.json"
 
@@ -69,7 +64,7 @@ def pretrain(
         given["limit"] = limit
     _begin(where, resume=resume)
     start = encoder or ("minilm" if labelled else "paper")
-    with _stopping() as should_stop, _progress() as tell:
+    with stopping() as should_stop, steps_bar("Pretraining") as tell:
         from sottovoce.nlu.pretraining.making import Making, make_from_labelled, make_from_text
 
         making = Making(
@@ -115,54 +110,3 @@ def _begin(folder: Path, *, resume: bool) -> None:
             "another folder, or add --resume."
         )
     folder.mkdir(parents=True, exist_ok=True)
-
-
-@contextmanager
-def _stopping() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C asks for a stop after the running step, the second stops at once."""
-    asked = False
-
-    def ask(*_: object) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-        click.echo("Stopping after this step (again to stop at once).", err=True)
-
-    before = signal.signal(signal.SIGINT, ask)
-    try:
-        yield lambda: asked
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _progress() -> "Iterator[Callable[[Moment], None]]":
-    """Loss and time left on a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    bar = Progress(
-        TextColumn("Pretraining"),
-        BarColumn(),
-        TextColumn("{task.fields[state]}"),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    task = bar.add_task("", total=None, state="preparing")
-
-    def tell(moment: "Moment") -> None:
-        minutes, seconds = divmod(round(moment.seconds_left), 60)
-        bar.update(
-            task,
-            completed=moment.step,
-            total=moment.steps,
-            state=f"{moment.step:,} of {moment.steps:,} steps  loss {moment.loss:.3f}  "
-            f"{minutes}:{seconds:02} left",
-        )
-
-    with bar:
-        yield tell

@@ -87,7 +87,8 @@ def train(
         begin(where, settings.to_json(), source, resume=resume)
     if canaries is not None:
         parts = plant(parts, canaries, schema.intents, settings.relation, where, again=resume)
-    with steps_bar(quiet=not leads) as tell, stopping(alone=worker.alone) as should_stop:
+    bar = steps_bar("Training", quiet=not leads)
+    with bar as tell, stopping(alone=worker.alone) as should_stop:
         trained = train_model(
             settings,
             parts,

@@ -39,8 +39,8 @@ def stopping(*, alone: bool = True) -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def steps_bar(*, quiet: bool) -> "Iterator[Callable[[Moment], None]]":
-    """Loss, spent epsilon and time left on a terminal."""
+def steps_bar(title: str, *, quiet: bool = False) -> "Iterator[Callable[[Moment], None]]":
+    """Steps, loss, spent epsilon (of a private training) and time left, on a terminal."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -48,27 +48,23 @@ def steps_bar(*, quiet: bool) -> "Iterator[Callable[[Moment], None]]":
     from rich.progress import BarColumn, Progress, TextColumn
 
     bar = Progress(
-        TextColumn("Training"),
+        TextColumn(title),
         BarColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} steps"),
-        TextColumn("loss {task.fields[loss]:.3f}"),
-        TextColumn("{task.fields[spent]}"),
-        TextColumn("{task.fields[left]} left"),
+        TextColumn("{task.fields[state]}"),
         console=Console(stderr=True),
         transient=True,
     )
-    task = bar.add_task("", total=1, loss=float("nan"), spent="", left="")
+    task = bar.add_task("", total=None, state="preparing")
 
     def tell(moment: "Moment") -> None:
-        spent = "" if moment.epsilon is None else f"epsilon {moment.epsilon:.2f} spent"
+        spent = "" if moment.epsilon is None else f"  epsilon {moment.epsilon:.2f} spent"
         minutes, seconds = divmod(round(moment.seconds_left), 60)
         bar.update(
             task,
             completed=moment.step,
             total=moment.steps,
-            loss=moment.loss,
-            spent=spent,
-            left=f"{minutes}:{seconds:02}",
+            state=f"{moment.step:,} of {moment.steps:,} steps  loss {moment.loss:.3f}{spent}  "
+            f"{minutes}:{seconds:02} left",
         )
 
     with bar:

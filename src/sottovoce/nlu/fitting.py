@@ -35,8 +35,8 @@ class Moment:
     step: int
     steps: int
     loss: float
-    epsilon: float | None
     seconds_left: float
+    epsilon: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ from tests.nlu.tiny import UTTERANCES, tiny_bert
 
 from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.pretraining import LabelledPlan, Moment, Watching, adapt, chosen
+from sottovoce.nlu.fitting import Moment
+from sottovoce.nlu.pretraining import LabelledPlan, Watching, adapt, chosen
 
 TAGGED = (
     Utterance(tokens=("mum", "stop"), slots=("B-person", "O")),

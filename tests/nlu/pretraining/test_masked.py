@@ -8,7 +8,8 @@ from tests.nlu.tiny import PIECES, tiny_bert
 
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.bert import Bert
-from sottovoce.nlu.pretraining import MaskedPlan, Moment, Watching, guess
+from sottovoce.nlu.fitting import Moment
+from sottovoce.nlu.pretraining import MaskedPlan, Watching, guess
 from sottovoce.nlu.pretraining.masked import _Guesser
 
 

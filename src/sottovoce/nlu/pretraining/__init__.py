@@ -1,7 +1,7 @@
 """Encoders made from public material: masked text, and labelled corpora."""
 
 from sottovoce.nlu.pretraining.labelled import LabelledPlan, adapt, chosen
-from sottovoce.nlu.pretraining.loop import Moment, Pretrained, Watching
+from sottovoce.nlu.pretraining.loop import Pretrained, Watching
 from sottovoce.nlu.pretraining.masked import Guessing, MaskedPlan, guess
 from sottovoce.nlu.pretraining.reading import (
     has_reading,
@@ -14,7 +14,6 @@ __all__ = [
     "Guessing",
     "LabelledPlan",
     "MaskedPlan",
-    "Moment",
     "Pretrained",
     "Watching",
     "adapt",

@@ -15,6 +15,7 @@ from torch.optim import AdamW
 
 from sottovoce import __version__
 from sottovoce.errors import InvalidInput
+from sottovoce.nlu.fitting import Moment
 from sottovoce.training.checkpoint import load_checkpoint, save_checkpoint
 
 SAVES = 20
@@ -24,16 +25,6 @@ WARMUP = 0.05
 LONGEST_GRADIENT = 1.0
 SMOOTHING = 0.05
 """What the newest loss counts in the loss that is shown."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Moment:
-    """How far a pretraining is; the loss is an average of the last ones."""
-
-    step: int
-    steps: int
-    loss: float
-    seconds_left: float
 
 
 @dataclass(frozen=True, kw_only=True)

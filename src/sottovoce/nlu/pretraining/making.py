@@ -16,8 +16,9 @@ from sottovoce.corpora import Utterance, read
 from sottovoce.corpora.parts import load_parts
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.bert import Bert, save_encoder
+from sottovoce.nlu.fitting import Moment
 from sottovoce.nlu.pretraining.labelled import LabelledPlan, adapt, chosen
-from sottovoce.nlu.pretraining.loop import Moment, Pretrained, Watching
+from sottovoce.nlu.pretraining.loop import Pretrained, Watching
 from sottovoce.nlu.pretraining.masked import MaskedPlan, guess
 from sottovoce.nlu.pretraining.reading import learn_reading, reading_files
 from sottovoce.nlu.recipes import reading_for

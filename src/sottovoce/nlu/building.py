@@ -65,8 +65,10 @@ def build(
     """The model of `settings`; a private vocabulary is paid for in the folder's ledger first."""
     if settings.model is ModelKind.BERT:
         encoder, readout = _bert(settings)
-        tune(encoder, tuning_of(settings.filled().tuning or Tuned.FROZEN))
-        model = JointModel(schema, encoder, readout)
+        tuning = tuning_of(settings.filled().tuning or Tuned.FROZEN)
+        tune(encoder, tuning)
+        # Where heads alone are trained, noise leaves them little of each label to go by.
+        model = JointModel(schema, encoder, readout, share_names=tuning.kind is Tuned.FROZEN)
         public = () if settings.encoder == PAPER else (PUBLIC_ENCODER.format(name=encoder.source),)
         return Built(model=model, plan=plan, assumptions=public)
     if settings.vectors is not None:

@@ -24,6 +24,7 @@ from sottovoce.nlu.data import Batch, Encodings
 from sottovoce.nlu.encoders.base import Encoded, Encoder, encoder_from_json
 from sottovoce.nlu.readout import Readout
 from sottovoce.nlu.schema import Schema
+from sottovoce.nlu.sharing import shared_names
 from sottovoce.nlu.viterbi import decode, log_partition, marginals
 
 TRIED_INTENTS = 5
@@ -56,6 +57,8 @@ class JointModel(nn.Module):
 
     allowed: Tensor
     """[intents, tags] what the ontology lets an intent carry."""
+    shares: Tensor | None
+    """[tags, columns] what a tag's score is made of; None if every tag is learnt on its own."""
 
     def __init__(
         self,
@@ -64,8 +67,12 @@ class JointModel(nn.Module):
         readout: Readout | None = None,
         *,
         slot_reduction: Reduction = "sum",
+        share_names: bool = False,
     ) -> None:
-        """Heads are zero at first: every label is equally likely."""
+        """Heads are zero at first: every label is equally likely.
+
+        With `share_names`, slots whose names have parts in common are learnt together.
+        """
         super().__init__()
         _validate.one_of("slot_reduction", slot_reduction, ("sum", "mean"))
         self.schema, self.encoder, self.slot_reduction = schema, encoder, slot_reduction
@@ -76,7 +83,10 @@ class JointModel(nn.Module):
                 f"got one for {self.readout.sizes[0]} and {self.readout.sizes[1]}."
             )
         self.intent = nn.Linear(self.readout.summary_width, len(schema.intents))
-        self.slot = nn.Linear(self.readout.width, len(schema.tags))
+        shares = shared_names(schema.tags) if share_names else None
+        self.register_buffer("shares", shares, persistent=False)
+        columns = len(schema.tags) if shares is None else shares.shape[1]
+        self.slot = nn.Linear(self.readout.width, columns)
         self.crf = Crf(len(schema.tags), schema.tags)
         allowed = torch.tensor(schema.allowed(), dtype=torch.bool)
         self.register_buffer("allowed", allowed, persistent=False)
@@ -93,7 +103,10 @@ class JointModel(nn.Module):
         kept = isinstance(inputs, Encoded)
         encoded = inputs if isinstance(inputs, Encoded) else self.encoder(inputs)
         seen = self.readout.surround(encoded) if kept else self.readout(encoded)
-        return self.intent(seen.utterance), self.slot(seen.words), seen.mask
+        emissions = self.slot(seen.words)
+        if self.shares is not None:
+            emissions = emissions @ self.shares.T
+        return self.intent(seen.utterance), emissions, seen.mask
 
     def under(self, intents: Tensor, emissions: Tensor) -> Tensor:
         """Emissions [B, T, K] without the tags that these intents [B] may not carry."""
@@ -202,6 +215,7 @@ class JointModel(nn.Module):
             "encoder": self.encoder.to_json(),
             "readout": self.readout.to_json(),
             "slot_reduction": self.slot_reduction,
+            "share_names": self.shares is not None,
         }
 
     @classmethod
@@ -212,6 +226,7 @@ class JointModel(nn.Module):
             encoder_from_json(data["encoder"], files),
             Readout.from_json(data["readout"]),
             slot_reduction=data["slot_reduction"],
+            share_names=data.get("share_names", False),
         )
 
 

@@ -74,7 +74,7 @@ def reading_for(tuning: str | None) -> Reading:
             plan=ReadoutPlan(
                 evening=Evening.WHITEN,
                 components=384,
-                summary_components=256,
+                summary_components=512,
                 neighbours=128,
                 unit=True,
                 window=1,

@@ -81,7 +81,7 @@ def test_delta_is_just_below_one_person(population: int) -> None:
 def test_an_epsilon_is_kept() -> None:
     plan = Settings(method=Method.DP_SGD, epsilon=3).plan(5000)
     assert 2.99 < plan.guarantee().epsilon <= 3
-    assert plan.batch_size == 1000  # a fifth, by the recipe
+    assert plan.batch_size == 250  # one in twenty, by the recipe
     assert plan.neighbours is Relation.ADD_OR_REMOVE
     declared = Settings(method=Method.DP_SGD, noise_multiplier=2.0, population=800).plan(5000)
     assert (declared.population, declared.noise_multiplier) == (800, 2.0)

@@ -6,9 +6,8 @@
     python benchmarks/deid.py --gigabyte       a file of 1 GB: memory, time, and a run killed midway
     python benchmarks/deid.py --size N         tokens of the speed test
 
-Where Presidio is installed, it runs beside, with a blank spaCy engine (patterns only) and in batch
-mode, on the same utterances and in the same process. Times are those of the processor: other work
-on the machine does not count.
+Where Presidio and spaCy are installed, they run beside (see `deid_race`). Times are those of the
+processor: other work on the machine does not count.
 """
 
 import argparse
@@ -19,25 +18,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from deid_race import TARGETS, Figures, corpus, race
 from sottovoce.corpora import Utterance, read
 from sottovoce.corpora.synthetic import DOMAINS, generate, write_jsonl
-from sottovoce.deid import Deidentifier, LabelMap, Setting, mapping
-from sottovoce.deid.detect import Combination, Gazetteer, Patterns, detector, evaluate
+from sottovoce.deid import LabelMap, mapping
+from sottovoce.deid.detect import detector, evaluate
 from sottovoce.deid.detect.caution import choose_caution
 from sottovoce.deid.detect.training import train
 
 RESULTS = Path(__file__).parent / "results" / "deid.json"
-GAZETTEER_SIZE = 50_000
-REPEATS = 15
-TARGETS = {"gazetteer and patterns": 400_000, "tagger and patterns": 100_000}
-PRESIDIO_UTTERANCES = 500
 CAUTION = 0.98
 NEWS_RECALL = 0.98
 """The share of the private words of CoNLL-2003's valid part that its caution has to find."""
@@ -45,91 +40,6 @@ PARTS = ("speed", "memory", "recall")
 GIGABYTE = 1_000_000_000
 COPIED = 10_000
 """Utterances that the large file repeats."""
-
-Figures = dict[str, Any]
-
-
-def corpus(size: int) -> list[Utterance]:
-    """Utterances of all built-in domains, about `size` of them."""
-    return [u for domain in DOMAINS for u in generate(domain, size=size // 3, seed=9)]
-
-
-def large_gazetteer() -> Gazetteer:
-    """Fifty thousand people: first and last names of the public lists, paired."""
-    from sottovoce.corpora.synthetic import lexicon
-
-    first, last = lexicon("first_names"), lexicon("last_names")
-    people = [f"{a} {b}" for a in first for b in last][: GAZETTEER_SIZE - len(first)]
-    return Gazetteer({"PER": [*first, *people], "LOC": lexicon("cities")})
-
-
-def tokens_per_second(work: Callable[[], object], tokens: int, repeats: int = REPEATS) -> int:
-    """The best of several runs, by processor time."""
-    best = float("inf")
-    for _ in range(repeats):
-        began = time.process_time()
-        work()
-        best = min(best, time.process_time() - began)
-    return round(tokens / best)
-
-
-def speeds(utterances: list[Utterance]) -> Figures:
-    texts = [utterance.text for utterance in utterances]
-    tokens = sum(len(utterance.tokens) for utterance in utterances)
-    detectors = {
-        "gazetteer and patterns": Combination([large_gazetteer(), Patterns()]),
-        "tagger and patterns": detector("tagger"),
-    }
-    found: Figures = {"utterances": len(texts), "tokens": tokens}
-    for name, chosen in detectors.items():
-        deid = Deidentifier(detector=chosen, setting=Setting(strategy="entity", epsilon=3.0))
-        list(deid.release_texts(texts[:1000]))
-
-        def work(deid: Deidentifier = deid) -> int:
-            return sum(1 for _ in deid.release_texts(texts))
-
-        found[name] = {
-            "tokens_per_second": tokens_per_second(work, tokens),
-            "target": TARGETS[name],
-        }
-    return found
-
-
-def presidio(utterances: list[Utterance]) -> Figures | None:
-    """Presidio's batch mode with a blank engine; None where it is not installed."""
-    try:
-        import spacy
-        from presidio_analyzer import (
-            AnalyzerEngine,
-            BatchAnalyzerEngine,
-        )
-        from presidio_analyzer.nlp_engine import NlpEngineProvider
-        from presidio_anonymizer import BatchAnonymizerEngine
-    except ImportError:
-        return None
-    texts: list[Any] = [utterance.text for utterance in utterances[:PRESIDIO_UTTERANCES]]
-    tokens = sum(len(utterance.tokens) for utterance in utterances[:PRESIDIO_UTTERANCES])
-    with tempfile.TemporaryDirectory() as folder:
-        spacy.blank("en").to_disk(folder)
-        provider = NlpEngineProvider(
-            nlp_configuration={
-                "nlp_engine_name": "spacy",
-                "models": [{"lang_code": "en", "model_name": folder}],
-            }
-        )
-        engine = AnalyzerEngine(nlp_engine=provider.create_engine(), supported_languages=["en"])
-    batch, anonymizer = BatchAnalyzerEngine(analyzer_engine=engine), BatchAnonymizerEngine()
-
-    def work() -> object:
-        found: Any = batch.analyze_iterator(texts=texts, language="en", batch_size=128)
-        return anonymizer.anonymize_list(texts=texts, recognizer_results_list=found)
-
-    work()
-    return {
-        "utterances": len(texts),
-        "tokens_per_second": tokens_per_second(work, tokens, repeats=REPEATS),
-    }
-
 
 PROGRAM = (
     "import sys\n"
@@ -227,10 +137,10 @@ def public_recalls(data: Path) -> Figures:
     lower = [
         Utterance(tokens=tuple(token.lower() for token in u.tokens), slots=u.slots) for u in test
     ]
-    for name, corpus in (("cased", test), ("lower-cased", lower)):
+    for name, part in (("cased", test), ("lower-cased", lower)):
         for caution in (0.0, chosen_caution):
             tagger.caution = caution
-            tested = evaluate(tagger, corpus, news).to_json()
+            tested = evaluate(tagger, part, news).to_json()
             found[f"conll2003 {name}, trained on it, caution {caution:g}"] = _recall(tested)
     found["conll2003 training"] = {
         "processor_seconds": round(seconds, 1),
@@ -263,6 +173,9 @@ def show(results: Figures) -> None:
                 table.add_row(f"{name} over Presidio", f"{own / peer:.1f}x", "20x")
     if peer:
         table.add_row("Presidio blank, batch, tokens/s", f"{peer:,}", "")
+    if results.get("spacy"):
+        speed_of_spacy = results["spacy"]["tokens_per_second"]
+        table.add_row("spaCy tagger, finding alone, tokens/s", f"{speed_of_spacy:,}", "")
     for each in [*results.get("memory", []), *results.get("gigabyte", {}).get("runs", [])]:
         size = f"{each['bytes'] / 2**20:.0f} MiB"
         table.add_row(f"peak memory on {size}, MiB", str(each["peak_mebibytes"]), "300")
@@ -285,8 +198,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parts = options.only or ([] if options.gigabyte else PARTS)
     results: Figures = {"machine": f"{platform.machine()}, Python {platform.python_version()}"}
     if "speed" in parts:
-        utterances = corpus(options.size)
-        results |= {"speed": speeds(utterances), "presidio": presidio(utterances)}
+        results |= race(corpus(options.size))
     if "memory" in parts:
         sizes = (options.memory_size // 10, options.memory_size)
         results["memory"] = [peak_memory(size) for size in sizes]

@@ -5,9 +5,9 @@
 PATH holds the public sets (`nlu/`, `ner/`, and for --full `vectors/`). The train part is released
 by each strategy, with the annotations as detector; the test part stays as it is. A linear layer on
 a frozen MiniLM tells the intent or dialogue act, or the entities (AMI-NE in place of VERBMOBIL).
-SNIPS is also learnt with every slot private, as in the paper, and with the encoder tuned. Runs
-differ in what they learn from and in what was drawn. Every finished cell is saved; a second call
-goes on.
+SNIPS is also learnt with every slot private, as in the paper, with the encoder tuned, and by the
+CLC. Runs differ in what they learn from and in what was drawn. Every finished cell is saved; a
+second call goes on.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import json
 import math
 import platform
 import statistics
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -46,6 +47,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.nlu.recipes import ModelKind
 from sottovoce.nlu.settings import Settings
 
+MEANS = "Every cell is the mean of"
 RESULTS = Path(__file__).parent / "results" / "deid_tables.json"
 
 NONE = Row(name="none")
@@ -101,7 +103,8 @@ class Scope:
         rows = (*TABLE, SEMANTIC) if self.every else TABLE
         for name in FOLDERS:
             if name == ENTITIES and not self.every:
-                yield EVERY_SLOT, TUNED, (NONE, TYPED, OWN_ENTITY)
+                for model in (TUNED, CLC):
+                    yield EVERY_SLOT, model, (NONE, TYPED, OWN_ENTITY)
             if name == EVERY_SLOT:
                 yield name, FROZEN, PAPER
             else:
@@ -204,11 +207,25 @@ def markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join([head, "|" + "---|" * len(lines[0]), *rest])
 
 
+def runs_told(results: Results) -> str:
+    """How many runs the cells are means of, as a sentence or two for the documentation."""
+    counts = {key: len(cell["runs"]) for key, cell in results["cells"].items()}
+    most = max(counts.values())
+    told = f"{MEANS} {most} run{'s' * (most > 1)}"
+    fewer = [f"{key} ({count})" for key, count in counts.items() if count < most]
+    if fewer:
+        told += f"; of fewer, so far: {', '.join(fewer)}"
+    if 1 in counts.values():
+        told += ". Where there is one run, the interval is for the chance of the test part alone"
+    return "\n".join(textwrap.wrap(f"{told}.", width=100, break_on_hyphens=False))
+
+
 def on_page(page: str, results: Results) -> str:
-    """The page with every table of it replaced, in their order."""
+    """The page with every table of it replaced, in their order, and the number of runs."""
     blocks = page.split("\n\n")
     left = iter(pages(results))
     told = [markdown(next(left)) if block.startswith("| strategy") else block for block in blocks]
+    told = [runs_told(results) if block.startswith(MEANS) else block for block in told]
     if next(left, None) is not None:
         raise InvalidInput("Expected a page with three tables of strategies, got fewer.")
     return "\n\n".join(told)

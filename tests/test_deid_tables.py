@@ -83,6 +83,13 @@ def test_every_cell_is_filled_once_and_a_second_call_goes_on(
         tables.run(data, small(tables, cells, 2, train=9), path, ["snips"], kept=kept)
 
 
+def test_the_page_says_how_many_runs_there_are(tables: Any) -> None:
+    cells = {"snips/frozen/none": {"runs": [1, 2, 3]}}
+    assert tables.runs_told({"cells": cells}) == "Every cell is the mean of 3 runs."
+    told = tables.runs_told({"cells": cells | {"snips/clc/none": {"runs": [1]}}})
+    assert "of fewer, so far: snips/clc/none (1). Where there is one run" in told
+
+
 def test_a_finished_file_is_not_touched(
     tables: Any, cells: Any, data: Path, tmp_path: Path
 ) -> None:

@@ -235,6 +235,50 @@ def test_bad_input_is_one_sentence(run_cli: RunCli, tmp_path: Path) -> None:
     assert not (tmp_path / "o.jsonl").exists()
 
 
+def test_the_original_is_never_overwritten(run_cli: RunCli, calls: Path, tmp_path: Path) -> None:
+    before = calls.read_bytes()
+    (tmp_path / "link.jsonl").symlink_to(calls)
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes(before)
+    for source, target in ((calls, calls), (calls, tmp_path / "link.jsonl"), (folder, folder)):
+        result = run_cli("deid", source, "-o", target, *GOLD)
+        assert result.exit_code == 2
+        assert "Expected another output than the input" in result.stderr
+    assert calls.read_bytes() == (folder / "a.jsonl").read_bytes() == before
+
+
+def test_folders_that_cannot_be_released_are_one_sentence(
+    run_cli: RunCli, calls: Path, tmp_path: Path
+) -> None:
+    empty, full = tmp_path / "empty", tmp_path / "full"
+    empty.mkdir()
+    full.mkdir()
+    (full / "a.jsonl").write_bytes(calls.read_bytes())
+    result = run_cli("deid", empty, "-o", tmp_path / "out", *GOLD)
+    assert result.stderr == f"Error: Expected files in the folder {empty}, found none.\n"
+    assert not (tmp_path / "out").exists()
+    result = run_cli("deid", full, "-o", calls, *GOLD)
+    assert result.stderr == f"Error: Expected a folder to write to, got the file {calls}.\n"
+
+
+def test_every_character_outside_the_values_is_kept(run_cli: RunCli, tmp_path: Path) -> None:
+    """Only the ends of lines of plain text are made alike."""
+    (tmp_path / "in.txt").write_bytes(b"a  b\tcall Anna\r\n  to Maria  \r\nno end Anna")
+    (tmp_path / "in.csv").write_bytes(b'id,text\n1,"call Anna\nat  home, ""now"""\n')
+    names = tmp_path / "names.tsv"
+    names.write_text("PER\tanna\nPER\tmaria\n")
+    for name in ("in.txt", "in.csv"):
+        out = tmp_path / name.replace("in", "out")
+        typed = ("--detector", names, "--strategy", "typed", "--id", "keep")
+        result = run_cli("deid", tmp_path / name, "-o", out, *typed)
+        assert result.exit_code == 0, result.stderr
+    told = (tmp_path / "out.txt").read_bytes()
+    assert told == b"a  b\tcall [PER]\n  to [PER]  \nno end [PER]\n"
+    [row] = read(tmp_path / "out.csv")
+    assert row.text == 'call [PER]\nat  home, "now"'
+
+
 def test_lenient_reading_reports_what_it_skipped(run_cli: RunCli, tmp_path: Path) -> None:
     (tmp_path / "some.jsonl").write_text('{"tokens": ["call"]}\nnonsense\n')
     result = run_cli("deid", tmp_path / "some.jsonl", "-o", tmp_path / "o.jsonl", "--lenient")

@@ -72,12 +72,16 @@ def attack(
 
 def _show(kind: str, found: dict[str, Any]) -> None:
     bound = "" if found["allowed"] is None else f", which allows {found['allowed']:.3f}"
-    click.echo(f"{kind}: {found['values']:,} values, epsilon {found['epsilon']} a token{bound}")
+    epsilon = f"{float(found['epsilon']):.4g}"  # "inf" is written as text
+    click.echo(f"{kind}: {found['values']:,} values, epsilon {epsilon} a token{bound}")
+    longest = max(len(each["attack"]) for each in found["attacks"])
     for each in found["attacks"]:
         low, high = each["interval"]
+        name, above = f"{each['attack']}:".ljust(longest + 1), each["above_prior"]
+        chance = "  (more than chance)" if each["is_above_prior"] else ""
         click.echo(
-            f"  {each['attack']}: {each['success']:.3f} ({low:.3f} to {high:.3f}), blind "
-            f"{each['prior']:.3f}, above it {each['above_prior']:+.3f}"
+            f"  {name} {each['success']:.3f} ({low:.3f} to {high:.3f}), blind "
+            f"{each['prior']:.3f}, above it {above:+.3f}{chance}"
         )
     if found["exceeds_epsilon"]:
         click.echo("  More than epsilon allows: the statement is wrong.", err=True)

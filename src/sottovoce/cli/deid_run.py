@@ -196,8 +196,14 @@ def run(
 def _paths(source: str) -> list[str]:
     if not Path(source).is_dir():
         return [source]
-    names = sorted(path for path in Path(source).iterdir() if not path.name.startswith("."))
-    return [str(path) for path in names if not path.name.endswith(SUFFIX)]
+    paths = sorted(
+        path
+        for path in Path(source).iterdir()
+        if not path.name.startswith(".") and not path.name.endswith(SUFFIX)
+    )
+    if not paths:
+        raise InvalidInput(f"Expected files in the folder {source}, found none.")
+    return [str(path) for path in paths]
 
 
 def _shard_lines(content: Mapping[str, Any], output: str) -> list[str]:

@@ -70,7 +70,7 @@ def _of_type(
         if masked is not None:
             known = Counter(canonical(each.value) for each in told[:half])
             shares = {value: count / half for value, count in known.items()}
-            attacks.append(fill_in(told[half : half + MOST_MASKED], masked, shares))
+            attacks.append(fill_in(told[half : half + MOST_MASKED], masked, shares, told[:half]))
     allowed = best_success(guarantee.epsilon, told_first.prior) if guarantee.holds else None
     return {
         "values": len(pairs),

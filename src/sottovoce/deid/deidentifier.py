@@ -1,7 +1,7 @@
 """The de-identifier: find, replace, count; then say what it cost.
 
 Everything runs in batches: one call of the detector, and one draw of random numbers a type, for
-some hundred utterances. Numbers are drawn from one cryptographic stream and never from a seed a
+a thousand utterances. Numbers are drawn from one cryptographic stream and never from a seed a
 sentence, so that equal sentences are released independently.
 """
 
@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import itemgetter
 from typing import Any, cast
 
 from sottovoce import _validate
@@ -26,9 +27,10 @@ from sottovoce.deid.tally import Tally
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 
-BATCH = 512
+BATCH = 1024
 Place = tuple[int, int, str, int]
 """Start, end and type of what is replaced, and its place among the values of the type."""
+_KIND = itemgetter(2)
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
@@ -175,9 +177,12 @@ class Deidentifier:
         """The utterances with what is to be put into them."""
         jobs: dict[str, _Job] = {}
         places = [
-            self._places(utterance, spans, jobs)
+            self._found(utterance, spans, jobs) if spans else []
             for utterance, spans in zip(batch, self.detector.find(batch), strict=True)
         ]
+        self.tally.add_all(
+            [tuple(map(_KIND, own)) for own in places], [utterance.user for utterance in batch]
+        )
         outputs = {
             kind: job.mechanism.replace(job.values, job.scopes, self._source)
             for kind, job in jobs.items()
@@ -185,14 +190,6 @@ class Deidentifier:
         for utterance, own in zip(batch, places, strict=True):
             told = [(start, end, kind, outputs[kind][place]) for start, end, kind, place in own]
             yield utterance, told
-
-    def _places(
-        self, utterance: Utterance, spans: Sequence[Span], jobs: dict[str, _Job]
-    ) -> list[Place]:
-        """The same as `_found`, counted as spent."""
-        found = self._found(utterance, spans, jobs) if spans else []
-        self.tally.add([kind for _, _, kind, _ in found], utterance.user)
-        return found
 
     def _found(
         self, utterance: Utterance, spans: Sequence[Span], jobs: dict[str, _Job]

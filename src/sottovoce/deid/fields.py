@@ -25,7 +25,7 @@ class Fields:
     >>> Fields(user="drop").released(call, Vault(bytes(32)))
     Traceback (most recent call last):
     sottovoce.errors.InvalidInput: Expected no other fields than those named to be kept, got 'room';
-    keep it if it is harmless, or drop the rest.
+    keep it if it is harmless (--keep room), or drop the rest (--drop-rest).
     >>> Fields(user="drop", keep=frozenset({"room"})).released(call, Vault(bytes(32)))
     {'user': '', 'id': '', 'extra': {'room': 7}}
     """
@@ -53,7 +53,8 @@ class Fields:
                 if name not in self.keep:
                     raise InvalidInput(
                         f"Expected no other fields than those named to be kept, got {name!r}; "
-                        "keep it if it is harmless, or drop the rest."
+                        f"keep it if it is harmless (--keep {name}), or drop the rest "
+                        "(--drop-rest)."
                     )
         return {name: value for name, value in extra.items() if name in self.keep}
 

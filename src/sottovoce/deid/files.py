@@ -38,8 +38,8 @@ def release_file(
     to_stream = str(output) == "-"
     chosen = format or (reader.format if to_stream else format_of(output))
     columns: Columns | None = reader.columns if chosen in TABLES else None
-    if not to_stream and not Path(output).parent.is_dir():
-        raise InvalidInput(f"Expected an existing folder for {output}; create it.")
+    if not to_stream:
+        _check(Path(output), reader)
     hidden = Path("-") if to_stream else _hidden(Path(output))
     shown = Examples(examples)
     try:
@@ -67,6 +67,13 @@ def release_file(
         if not to_stream:
             hidden.unlink(missing_ok=True)
     return content
+
+
+def _check(output: Path, reader: Reader) -> None:
+    if not output.parent.is_dir():
+        raise InvalidInput(f"Expected an existing folder for {output}; create it.")
+    if output.exists() and Path(reader.path).exists() and output.samefile(reader.path):
+        raise InvalidInput(f"Expected another output than the input {output}; it would be lost.")
 
 
 def _released(

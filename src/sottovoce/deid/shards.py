@@ -34,10 +34,12 @@ def release_shards(
     `make` makes a fresh de-identifier for each shard, always of the same configuration.
     """
     target = Path(folder)
-    target.mkdir(exist_ok=True)
     names = [Path(reader.path).name for reader in readers]
     if len({*names}) != len(names) or not names:
         raise InvalidInput("Expected at least one shard, and another name for each.")
+    if target.exists() and not target.is_dir():
+        raise InvalidInput(f"Expected a folder to write to, got the file {target}.")
+    target.mkdir(exist_ok=True)
     manifests = []
     resumed = 0
     release = partial(release_file, track=track, examples=examples)

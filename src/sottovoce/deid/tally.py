@@ -52,15 +52,20 @@ class Tally:
 
     def add(self, types: Sequence[str], user: str) -> None:
         """One utterance: the type of each of its replaced values."""
-        self.utterances += 1
-        if not user:
-            self.without_user += 1
-        elif types:
-            self._users.setdefault(user, Counter()).update(types)
-        if types:
-            self._seen[tuple(types)] += 1
-            if len(self._seen) > _MOST_SEEN:
-                self._digest()
+        self.add_all([tuple(types)], [user])
+
+    def add_all(self, types: Sequence[tuple[str, ...]], users: Sequence[str]) -> None:
+        """Some utterances at once."""
+        self.utterances += len(types)
+        without = users.count("")
+        self.without_user += without
+        self._seen.update(filter(None, types))
+        if without < len(users):
+            for kinds, user in zip(types, users, strict=True):
+                if user and kinds:
+                    self._users.setdefault(user, Counter()).update(kinds)
+        if len(self._seen) > _MOST_SEEN:
+            self._digest()
 
     def _digest(self) -> None:
         """Turn what was seen into counts. Most utterances look like others, so this is rare."""

@@ -51,11 +51,13 @@ def plain_words(text: str) -> list[str] | None:
     >>> plain_words("what's anna's number"), plain_words("anna, call!")
     (["what's", "anna's", 'number'], None)
     """
-    if not text.replace(" ", "").replace("'", "").isalnum():
-        return None
     words = text.split(" ")
-    if "'" in text or "" in words:
-        for word in words:
-            if not word or ("'" in word and (word[0] == "'" or word[-1] == "'" or "''" in word)):
-                return None
+    bare = "".join(words)
+    if "'" not in bare:
+        return words if bare.isalnum() and "" not in words else None
+    if not bare.replace("'", "").isalnum():
+        return None
+    for word in words:
+        if not word or ("'" in word and (word[0] == "'" or word[-1] == "'" or "''" in word)):
+            return None
     return words

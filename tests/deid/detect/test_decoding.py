@@ -14,6 +14,7 @@ from sottovoce.corpora import Utterance, read
 from sottovoce.corpora.synthetic import DOMAINS, generate
 from sottovoce.deid.detect import Tagger, emissions
 from sottovoce.deid.detect.decoding import Steps, best_labels, chances
+from sottovoce.deid.detect.detector import utterance_of
 from sottovoce.deid.detect.emissions import Emissions
 from sottovoce.deid.detect.features import Features
 from sottovoce.deid.detect.shipping import written
@@ -139,6 +140,15 @@ def test_every_sequence_tried_gives_the_same(
         start += length
 
 
+@pytest.mark.parametrize("lengths", [[1], [2, 1]])
+def test_decoding_leaves_the_scores_as_they_are(lengths: list[int]) -> None:
+    """Caution looks at them once more."""
+    scores = np.random.default_rng(1).normal(size=(sum(lengths), 3))
+    before = scores.copy()
+    best_labels(scores, np.ones((3, 3)), Steps.of(lengths))
+    assert (scores == before).all()
+
+
 def test_chances_of_extreme_scores_stay_chances() -> None:
     steps = Steps.of([3, 1])
     scores = np.array([[900.0, -900.0], [-900.0, 900.0], [0.0, 0.0], [5e3, 5e3]])
@@ -162,8 +172,20 @@ def test_batches_do_not_change_what_is_found(
 ) -> None:
     at_once = tagger.find(CORPUS)
     assert [tagger.find([utterance])[0] for utterance in CORPUS] == at_once
-    monkeypatch.setattr("sottovoce.deid.detect.tagger._MOST_WORDS", 20)
+    monkeypatch.setattr("sottovoce.deid.detect.tagger._MOST_LETTERS", 100)
     assert tagger.find(CORPUS) == at_once
+
+
+def test_texts_without_words_stand_between_others(tagger: Tagger) -> None:
+    texts = ["", "call anna lee", " ", "", "to Anna: Lee!", "", "anna", "\n"]
+    found = tagger.find([utterance_of(text) for text in texts])
+    alone = [tagger.find([utterance_of(text)])[0] for text in texts]
+    assert found == alone
+    values = [
+        [text[start:end] for start, end, _ in spans]
+        for text, spans in zip(texts, found, strict=True)
+    ]
+    assert values == [[], ["anna lee"], [], [], ["Anna: Lee"], [], ["anna"], []]
 
 
 def test_runs_end_where_sentences_do() -> None:

@@ -43,9 +43,6 @@ class Combination:
                     f"Expected {detector.name} to answer for all {len(batch)} utterances, "
                     f"got {len(lists)} answers."
                 )
-        if len(found) == 1:
-            pairs = zip(batch, found[0], strict=True)
-            return [merged(utterance.text, spans) if spans else [] for utterance, spans in pairs]
         settled: list[list[Span]] = []
         for utterance, *lists in zip(batch, *found, strict=True):
             filled = [each for each in lists if each]
@@ -65,10 +62,8 @@ def merged(text: str, *found: Sequence[Span]) -> list[Span]:
     >>> merged("anna lee", [Span(0, 2, "PER")], [Span(0, 8, "ORG")])
     [Span(start=0, end=8, type='ORG')]
     """
-    if len(found) == 1:
-        wholes = [_whole_words(text, span) for span in found[0]]
-        if _in_order(wholes):
-            return wholes
+    if len(found) == 1 and _is_settled(text, found[0]):
+        return list(found[0])
     candidates = []
     for rank, spans in enumerate(found):
         for span in spans:
@@ -92,11 +87,17 @@ def merged(text: str, *found: Sequence[Span]) -> list[Span]:
     return settled
 
 
-def _in_order(spans: Sequence[Span]) -> bool:
-    """Whether none is empty and each begins where or after the one before it ends."""
-    beyond = 0
+def _is_settled(text: str, spans: Sequence[Span]) -> bool:
+    """Whether all is as it should be: whole words between blanks, one span after the other."""
+    beyond, size = 0, len(text)
     for start, end, _ in spans:
-        if start < beyond or start == end:
+        if (
+            not beyond <= start < end <= size
+            or (start and text[start - 1] != " ")
+            or (end < size and text[end] != " ")
+            or text[start].isspace()
+            or text[end - 1].isspace()
+        ):
             return False
         beyond = end
     return True
@@ -105,14 +106,6 @@ def _in_order(spans: Sequence[Span]) -> bool:
 def _whole_words(text: str, span: Span) -> Span:
     start, end, kind = span
     size = len(text)
-    if (
-        0 <= start < end <= size
-        and (not start or text[start - 1] == " ")
-        and (end == size or text[end] == " ")
-        and not text[start].isspace()
-        and not text[end - 1].isspace()
-    ):
-        return span  # Between blanks: there is nothing to move.
     if not 0 <= start < end <= size:
         raise InvalidInput(
             f"Expected a span of {kind} inside a text of {len(text)} characters, got {span}."

@@ -6,6 +6,7 @@ are a slice of a table. The labels are those of CRFsuite, many times faster than
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from sottovoce.deid.detect.weights import Scores
 
 Places = NDArray[np.intp]
+
+_FEW = 4  # ways into a label; more of them take as long as all
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +34,11 @@ class Steps:
     @classmethod
     def of(cls, lengths: list[int]) -> "Steps":
         sizes = np.array(lengths, dtype=np.intp)
-        ends = np.cumsum(sizes)
-        steps = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
-        longest_first = np.empty(len(sizes), dtype=np.intp)
-        longest_first[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
-        order = np.lexsort((np.repeat(longest_first, sizes), steps))
-        return cls(order, np.bincount(steps).tolist())
+        firsts = (np.cumsum(sizes) - sizes)[np.argsort(-sizes, kind="stable")]
+        # How many sentences have a first word, a second word, ...
+        counts = np.cumsum(np.bincount(sizes)[:0:-1])[::-1].tolist()
+        order = np.concatenate([firsts[:count] + step for step, count in enumerate(counts)])
+        return cls(order, counts)
 
     @cached_property
     def slices(self) -> list[slice]:
@@ -48,63 +50,68 @@ class Steps:
 def best_labels(emissions: Scores, transitions: Scores, steps: Steps) -> Places:
     """The labels of the likeliest sequence of every sentence; rows are words in decoding order."""
     moves = _Moves.of(transitions)
-    # Labels first: sums over sentences are then long.
-    across = np.ascontiguousarray(emissions[:, moves.order].T)
-    last = across[:, steps.slices[0]]
+    # A block a step, labels first: sums over sentences are then long, and stay in the cache.
+    blocks = [emissions[here].T.copy() for here in steps.slices]
     # One piece of memory for all steps: asking for it anew would take longer than the sums.
-    widest = max(steps.counts[1:], default=0)
-    space = np.empty((len(across), moves.full.shape[1], widest))
-    for here, count in zip(steps.slices[1:], steps.counts[1:], strict=True):
-        best = moves.best(last[:, :count], space[:, :, :count])
-        last = across[:, here]
-        last += best
-    scores = np.ascontiguousarray(across[np.argsort(moves.order)].T)
-    into = np.ascontiguousarray(transitions.T)
+    space = np.empty(len(transitions) * max(len(moves.full), 1) * steps.counts[0])
+    for last, block in pairwise(blocks):
+        block += moves.best(np.ascontiguousarray(last[:, : block.shape[1]]), space)
     labels = np.empty(len(emissions), dtype=np.intp)
     following = labels[:0]
-    for here in reversed(steps.slices):
-        told = scores[here]
-        told[: len(following)] += into[following]
-        following = labels[here] = told.argmax(axis=1)
+    for here, block in zip(reversed(steps.slices), reversed(blocks), strict=True):
+        block[:, : len(following)] += transitions[:, following]
+        following = labels[here] = block.argmax(axis=0)
     return labels
 
 
 @dataclass(frozen=True, eq=False)
 class _Moves:
-    """Transitions, sorted into labels that many lead to and labels that one or two lead to.
+    """Transitions, sorted into labels that many lead to and labels that few lead to.
 
     Most weights are 0, for training leaves out what it can. Into a label without negative weights
-    and with two positive ones at most, the best way is one of these two or the best of all; to look
-    at all others would be most of the work.
+    the best way is the best of all, or one of those with a positive weight; where these are few, to
+    look at all others would be most of the work.
     """
 
-    order: Places
-    full: Scores
+    full: Places
+    weights: Scores
+    few: Places
     nearest: tuple[tuple[Places, Scores], ...]
+    """For the first of the few, the second, ...: where the best ways come from, and by how much."""
 
     @classmethod
     def of(cls, transitions: Scores) -> "_Moves":
-        few = (transitions.min(axis=0) >= 0) & ((transitions > 0).sum(axis=0) <= 2)
-        many, simple = np.flatnonzero(~few), np.flatnonzero(few)
-        order = np.concatenate([many, simple])
-        sorted_ = transitions[np.ix_(order, order)]
-        rest = sorted_[:, len(many) :]
-        ranked = np.argsort(-rest, axis=0, kind="stable")[:2]
-        nearest = [(rows, np.take_along_axis(rest, rows[None], 0).T) for rows in ranked]
-        return cls(order, sorted_[:, : len(many), None], tuple(nearest) if len(simple) else ())
+        ways = (transitions > 0).sum(axis=0)
+        simple = (transitions.min(axis=0) >= 0) & (ways <= _FEW)
+        full, few = np.flatnonzero(~simple), np.flatnonzero(simple)
+        few = few[np.argsort(-ways[few], kind="stable")]
+        ranked = np.argsort(-transitions[:, few], axis=0, kind="stable")
+        nearest = []
+        for rank in range(int(ways[few].max(initial=0))):
+            own = few[ways[few] > rank]
+            rows = ranked[rank, : len(own)]
+            nearest.append((rows, transitions[rows, own][:, None]))
+        return cls(full, transitions[:, full, None], few, tuple(nearest))
 
     def best(self, last: Scores, space: Scores) -> Scores:
         """The best score of a way into every label, from the scores of the labels before."""
         found = np.empty(last.shape)
-        count = space.shape[1]
-        if count:
-            np.add(last[:, None], self.full, out=space)
-            np.maximum.reduce(space, axis=0, out=found[:count])
-        if self.nearest:
-            simple = found[count:]
-            simple[:] = np.maximum.reduce(last, axis=0)
+        count = last.shape[1]
+        if len(self.full):
+            sums = space[: self.weights.size * count].reshape(*self.weights.shape[:2], count)
+            np.add(last[:, None], self.weights, out=sums)
+            found[self.full] = np.maximum.reduce(sums, axis=0)
+        if len(self.few):
+            ways = np.empty((len(self.few), count))
+            ways[:] = np.maximum.reduce(last, axis=0)
             for rows, weights in self.nearest:
-                np.maximum(simple, last[rows] + weights, out=simple)
+                one = space[: len(rows) * count].reshape(len(rows), count)
+                # Every row is there: see `emissions`.
+                np.take(last, rows, axis=0, out=one, mode="clip")
+                one += weights
+                mine = ways[: len(rows)]
+                np.maximum(mine, one, out=mine)
+            found[self.few] = ways
         return found
 
 

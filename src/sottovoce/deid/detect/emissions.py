@@ -62,12 +62,12 @@ class Emissions:
         return [known[word] for word in words]
 
     def _add_up(self, rows: Places, places: Places, into: Scores) -> None:
-        here, before, after, far_before, far_after = self._tables
-        np.take(here, rows[places], axis=0, out=into)
-        into += before[rows[places - 1]]
-        into += after[rows[places + 1]]
-        into += far_before[rows[places - 2]]
-        into += far_after[rows[places + 2]]
+        np.take(self._tables[0], rows[places], axis=0, out=into, mode="clip")
+        one = np.empty_like(into)
+        for table, distance in zip(self._tables[1:], (-1, 1, -2, 2), strict=True):
+            # Every row is there; to "clip" spares numpy the copy that it would make to check that.
+            np.take(table, rows[places + distance], axis=0, out=one, mode="clip")
+            into += one
 
     def _learn(self, word: str, lists: Lists) -> None:
         row = self._known[word] = len(self._known)

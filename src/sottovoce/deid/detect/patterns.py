@@ -6,7 +6,7 @@ text, whatever the text; nothing is cut short and nothing times out.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sottovoce.corpora import Span, Utterance
@@ -14,7 +14,9 @@ from sottovoce.deid.detect.numeric import NUMERIC, iban
 from sottovoce.deid.detect.spoken import SPOKEN
 from sottovoce.deid.words import lowered
 
-_NUMBER = re.compile(r"(?<![\w])(?:[+(]\d|[$€£¥] ?\d|\d)|(?<!\w)[0-9a-f]{0,4}:[0-9a-f]{0,4}:")
+_START = r"(?<!\w)(?:[+(]\d|[$€£¥] ?\d|\d)"
+_NUMBER = re.compile(_START)
+_NUMBER_OR_NETWORK = re.compile(rf"{_START}|(?<!\w)[0-9a-f]{{0,4}}:[0-9a-f]{{0,4}}:")
 _DIGIT = re.compile(r"\d")
 _PLAIN_WORD = re.compile(r"(?<![\w'])[a-z]+")
 _LOCAL_PART = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._%+-")
@@ -27,8 +29,10 @@ _SITE = re.compile(
     r"(?<![\w@.-])[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){0,4}"
     r"\.(?:com|org|net|edu|gov|info|example|io|co|uk|de|fr|eu|us)(?!\w)(?:/\S*)?"
 )
+_TOUCHING = re.compile(r"[a-z]\d|\d[a-z]")
 _MIXED = re.compile(r"(?<!\w)[a-z]++\d\w*|(?<!\w)\d++[a-z]\w*")
 _ACCOUNT = re.compile(r"(?<!\w)[a-z]{2}\d\d(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1,3})?(?!\w)")
+_COLONS = 2
 _LEAST_MIXED = 6  # Shorter mixtures (2nd, 4k, b12) are words of the language.
 
 Found = tuple[int, int, str]
@@ -57,34 +61,34 @@ class Patterns:
 
 def _spans(text: str) -> list[Span]:
     lower = lowered(text)
-    if lower.replace(" ", "").replace("'", "").isalpha():
+    bare = lower.replace("'", " ")
+    if bare.replace(" ", "").isalpha():
         # Nothing but letters: what is said in words is all there can be.
-        if " dot " not in lower and SPOKEN.keys().isdisjoint(lower.split()):
+        words = bare.split(" ")
+        if " dot " not in lower and SPOKEN.keys().isdisjoint(words):
             return []
-        return [Span(*found) for found in _in_words(lower)]
+        return [Span(*found) for found in (*_spoken(lower, _placed(words)), *_said(lower))]
     return [Span(*found) for found in _everything(lower.replace("’", "'"))]
 
 
-def _in_words(text: str) -> Iterator[Found]:
-    yield from _spoken(text)
-    if " dot " in text:
-        yield from ((*match.span(), "EMAIL") for match in _SAID.finditer(text))
+def _placed(words: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Words that one character parts, with their places."""
+    place = 0
+    for word in words:
+        yield place, word
+        place += len(word) + 1
 
 
 def _everything(text: str) -> Iterator[Found]:
-    if " dot " in text or not SPOKEN.keys().isdisjoint(_PLAIN_WORD.findall(text)):
-        yield from _in_words(text)
+    if not SPOKEN.keys().isdisjoint(_PLAIN_WORD.findall(text)):
+        yield from _spoken(
+            text, ((match.start(), match[0]) for match in _PLAIN_WORD.finditer(text))
+        )
+    yield from _said(text)
     if _DIGIT.search(text) or "::" in text:
         yield from _numbers(text)
-        mixed = False
-        for match in _MIXED.finditer(text):
-            mixed = True
-            if match.end() - match.start() >= _LEAST_MIXED:
-                yield (*match.span(), "ID")
-        if mixed:  # An account begins with two letters and two digits.
-            for match in _ACCOUNT.finditer(text):
-                if iban(match[0]):
-                    yield (*match.span(), "CARD")
+        if _TOUCHING.search(text):
+            yield from _mixtures(text)
     if "@" in text:
         yield from _addresses(text)
     if "http" in text or "www." in text:
@@ -93,9 +97,21 @@ def _everything(text: str) -> Iterator[Found]:
         yield from ((*match.span(), "URL") for match in _SITE.finditer(text))
 
 
+def _mixtures(text: str) -> Iterator[Found]:
+    """Letters and digits in one word. An account begins with two letters and two digits."""
+    for match in _MIXED.finditer(text):
+        if match.end() - match.start() >= _LEAST_MIXED:
+            yield (*match.span(), "ID")
+    for match in _ACCOUNT.finditer(text):
+        if iban(match[0]):
+            yield (*match.span(), "CARD")
+
+
 def _numbers(text: str) -> Iterator[Found]:
     beyond = 0
-    for match in _NUMBER.finditer(text):
+    # Of the networks some begin with a letter or a colon, and all have two colons at least.
+    starts = _NUMBER if text.count(":") < _COLONS else _NUMBER_OR_NETWORK
+    for match in starts.finditer(text):
         start = match.start()
         if start < beyond:
             continue
@@ -107,19 +123,24 @@ def _numbers(text: str) -> Iterator[Found]:
                 break
 
 
-def _spoken(text: str) -> Iterator[Found]:
+def _spoken(text: str, words: Iterable[tuple[int, str]]) -> Iterator[Found]:
     beyond, rules_of = 0, SPOKEN.get
-    for match in _PLAIN_WORD.finditer(text):
-        rules = rules_of(match[0])
-        if rules is None or match.start() < beyond:
+    for place, word in words:
+        rules = rules_of(word)
+        if rules is None or place < beyond:
             continue
-        start = match.start()
         for kind, rule in rules:
-            value = rule.match(text, start)
+            value = rule.match(text, place)
             if value:
                 beyond = value.end()
-                yield start, beyond, kind
+                yield place, beyond, kind
                 break
+
+
+def _said(text: str) -> Iterator[Found]:
+    """E-mail addresses in words."""
+    if " dot " in text:
+        yield from ((*match.span(), "EMAIL") for match in _SAID.finditer(text))
 
 
 def _addresses(text: str) -> Iterator[Found]:

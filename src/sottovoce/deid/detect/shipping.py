@@ -1,4 +1,4 @@
-"""Makes the tagger that this package ships: `python -m sottovoce.deid.detect.shipping`.
+"""Makes the tagger that this package ships: `python -m sottovoce.deid.detect.shipping [PATH]`.
 
 It learns from the built-in corpora, in lower case as they are spoken and in written form (capitals,
 a full stop). Its caution is the least that finds `RECALL` of every domain in utterances of other
@@ -6,6 +6,7 @@ users, and it is tested on those of yet others. Takes ten minutes.
 """
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -88,8 +89,8 @@ def ship(tagger: Tagger, path: Path) -> Evaluation:
 
 
 def main() -> None:
-    """Train, and write the file beside this module."""
-    path = Path(__file__).with_name("default.tagger")
+    """Train, and write the file to the path that was given, else beside this module."""
+    path = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).with_name("default.tagger")
     tested = ship(train(training_corpus(), mapping("cautious"), OPTIONS), path)
     print(json.dumps({"bytes": path.stat().st_size, **tested.to_json()}, indent=1))
 

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from sottovoce.errors import InvalidInput
 _MODEL, _ABOUT = "model.crfsuite", "tagger.json"
 _FORMAT = 1
 _SHIPPED = "default.tagger"
-_MOST_WORDS = 4_096  # decoded at once; more of them leave the cache of the processor
+_MOST_LETTERS = 49_152  # decoded at once; more of them leave the cache of the processor
 
 
 class Tagger:
@@ -129,32 +130,33 @@ class Tagger:
 
     def find(self, batch: Sequence[Utterance]) -> list[list[Span]]:
         found: list[list[Span]] = []
-        for part in _portions([_Cut(utterance.text) for utterance in batch]):
-            found += self._spans(part)
+        for texts in _portions([utterance.text for utterance in batch]):
+            found += self._spans(texts)
         return found
 
-    def _spans(self, cuts: Sequence["_Cut"]) -> list[list[Span]]:
-        found: list[list[Span]] = [[] for _ in cuts]
-        filled = [number for number, cut in enumerate(cuts) if cut.words]
-        if not filled:
+    def _spans(self, texts: Sequence[str]) -> list[list[Span]]:
+        found: list[list[Span]] = [[] for _ in texts]
+        sentences, places = _cut(texts)
+        if not any(sentences):
             return found
-        sentences = [cuts[number].words for number in filled]
         labels = self._labels(sentences)
-        beyond = np.cumsum([len(sentence) for sentence in sentences])
-        firsts, lasts = runs(self._kinds[labels], self._begins[labels], beyond[:-1])
+        sizes = np.array([len(sentence) for sentence in sentences])
+        beyond = np.cumsum(sizes)
+        edges = (beyond - sizes)[sizes > 0]
+        firsts, lasts = runs(self._kinds[labels], self._begins[labels], edges)
         owners = np.searchsorted(beyond, firsts, side="right")
-        before = np.concatenate(([0], beyond))[owners]
-        for owner, first, last, label in zip(
-            owners.tolist(),
-            (firsts - before).tolist(),
-            (lasts - before).tolist(),
-            labels[firsts].tolist(),
+        starts, ends = _borders(sentences, sizes, places)
+        types = [label[2:] for label in self._weights.labels]
+        spans = zip(
+            starts[firsts].tolist(),
+            ends[lasts].tolist(),
+            [types[label] for label in labels[firsts].tolist()],
             strict=True,
-        ):
-            number = filled[owner]
-            start, end = cuts[number].place(first, last)
-            if start < end:
-                found[number].append(Span(start, end, self._weights.labels[label][2:]))
+        )
+        for owner, span in zip(owners.tolist(), map(Span._make, spans), strict=True):
+            found[owner].append(span)
+        for owner in places:
+            found[owner] = _trimmed(texts[owner], found[owner])
         return found
 
     def _labels(self, sentences: Sequence[Sequence[str]]) -> Places:
@@ -231,46 +233,61 @@ def runs(kinds: Places, begins: NDArray[np.bool_], edges: Places) -> tuple[Place
     return np.flatnonzero(private & ~goes_on), np.flatnonzero(stops)
 
 
-class _Cut:
-    """A text in words."""
-
-    __slots__ = ("_places", "text", "words")
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._places: list[tuple[int, int]] | None = None
+def _cut(texts: Sequence[str]) -> tuple[list[list[str]], dict[int, list[tuple[int, int]]]]:
+    """The words of texts, and their places in those where not only blanks part them."""
+    sentences: list[list[str]] = []
+    places: dict[int, list[tuple[int, int]]] = {}
+    for number, text in enumerate(texts):
         words = plain_words(text)
         if words is None:
-            self._places = [found.span() for found in WORD.finditer(text)]
-            words = [text[start:end] for start, end in self._places]
-        self.words = words
+            places[number] = [found.span() for found in WORD.finditer(text)]
+            words = [text[start:end] for start, end in places[number]]
+        sentences.append(words)
+    return sentences, places
 
-    def place(self, first: int, last: int) -> tuple[int, int]:
-        """Where the words from the first to the last begin and end.
 
-        Without the punctuation at their edges, which is nobody's; empty if there is nothing else.
-        """
-        if self._places is None:
-            start = sum(map(len, self.words[:first])) + first
-            return start, start + sum(map(len, self.words[first : last + 1])) + last - first
-        text, start, end = self.text, self._places[first][0], self._places[last][1]
+def _borders(
+    sentences: Sequence[Sequence[str]],
+    sizes: Places,
+    places: Mapping[int, Sequence[tuple[int, int]]],
+) -> tuple[Places, Places]:
+    """Where every word begins and ends: behind one blank, unless its place is known."""
+    lengths = np.fromiter(map(len, chain.from_iterable(sentences)), np.intp)
+    ends = np.cumsum(lengths + 1) - 1
+    starts = ends - lengths
+    firsts = np.cumsum(sizes) - sizes
+    before = starts[np.repeat(firsts, sizes)]
+    starts, ends = starts - before, ends - before
+    for number, own in places.items():
+        if own:
+            words = slice(firsts[number], firsts[number] + sizes[number])
+            starts[words], ends[words] = np.transpose(own)
+    return starts, ends
+
+
+def _trimmed(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Without the punctuation at their edges, which is nobody's, and those of nothing else."""
+    found = []
+    for start, end, kind in spans:
         while start < end and not text[start].isalnum():
             start += 1
         while start < end and not text[end - 1].isalnum():
             end -= 1
-        return start, end
+        if start < end:
+            found.append(Span(start, end, kind))
+    return found
 
 
-def _portions(cuts: Sequence[_Cut]) -> Iterator[list[_Cut]]:
-    """Texts that are decoded together: not too many words at a time, whatever the batch."""
-    portion: list[_Cut] = []
-    words = 0
-    for cut in cuts:
-        if portion and words + len(cut.words) > _MOST_WORDS:
+def _portions(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Texts that are decoded together: not too many letters at a time, whatever the batch."""
+    portion: list[str] = []
+    letters = 0
+    for text in texts:
+        if portion and letters + len(text) > _MOST_LETTERS:
             yield portion
-            portion, words = [], 0
-        portion.append(cut)
-        words += len(cut.words)
+            portion, letters = [], 0
+        portion.append(text)
+        letters += len(text)
     if portion:
         yield portion
 

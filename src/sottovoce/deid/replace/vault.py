@@ -9,7 +9,6 @@ Asked to be reversible, the vault also remembers who became whom, encrypted with
 different values of a scope different surrogates.
 """
 
-import hashlib
 import hmac
 import json
 import os
@@ -123,7 +122,7 @@ class Vault:
         return vault
 
     def _keyed(self, message: bytes) -> bytes:
-        return hmac.new(self._key, message, hashlib.sha256).digest()
+        return hmac.digest(self._key, message, "sha256")
 
 
 class Consistent:

@@ -58,6 +58,8 @@ class Scale:
         found["epochs"] = self.epochs[kind]
         for name in ("learning_rates", "noise_multipliers"):
             found[name.removesuffix("s")] = found.pop(name)[kind]
+        if kind is ModelKind.CLC or self.tuning != "frozen":
+            found["heads"] = "random at first"
         return found
 
 
@@ -149,13 +151,21 @@ class Models:
             table = self._vectors or (Words.hashed(self.scale.buckets), None)
             tuned = table[1] is None
             clc = Clc(table[0], self.scale.shape, vectors=table[1], tune_words=tuned)
-            return JointModel(schema, clc)
+            return _started(JointModel(schema, clc))
         if self.scale.tuning == "frozen":
             self._fixed = self._fixed or _frozen(self.scale.encoder)
             return JointModel(schema, *self._fixed)
         bert = Bert.load(self.scale.encoder)
         tune(bert, tuning_of(self.scale.tuning))
-        return JointModel(schema, bert)
+        return _started(JointModel(schema, bert))
+
+
+def _started(model: JointModel) -> JointModel:
+    """With random heads, as torch makes them: the paper takes scales from the first gradient, and
+    below heads of zeros that gradient is zero."""
+    for head in (model.intent, model.slot):
+        head.reset_parameters()
+    return model
 
 
 def _frozen(name: str) -> tuple[Kept, Readout]:

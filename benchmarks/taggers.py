@@ -7,47 +7,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, BertModel
 
-from sottovoce.training.layers import expanded, rule_for
-from sottovoce.training.records.tape import Tape
+from sottovoce.nlu.crf import Crf
 
 INTENTS, SLOTS, PIECES, WORDS, CHARACTERS, SPELLING = 32, 72, 30_522, 10_000, 100, 10
 LENGTH = 32
 
 Batch = tuple[tuple[Tensor, ...], Tensor, Tensor]
-
-
-class Transitions(nn.Module):
-    """The score of a label sequence against all others: a linear-chain CRF without extras."""
-
-    def __init__(self, labels: int) -> None:
-        super().__init__()
-        self.scores = nn.Parameter(torch.zeros(labels, labels))
-
-    def forward(self, emissions: Tensor, labels: Tensor) -> Tensor:
-        """[examples] the negative log-likelihood, per word."""
-        return negative_log_likelihood(emissions, labels, self.scores.expand(len(labels), -1, -1))
-
-
-def negative_log_likelihood(emissions: Tensor, labels: Tensor, scores: Tensor) -> Tensor:
-    own = emissions.gather(2, labels[..., None]).sum((1, 2))
-    rows = scores.gather(1, labels[:, :-1, None].expand(-1, -1, scores.shape[2]))
-    own = own + rows.gather(2, labels[:, 1:, None]).sum((1, 2))
-    largest = scores.amax((1, 2), keepdim=True).detach()
-    weights = (scores - largest).exp()
-    alpha = emissions[:, 0]
-    for word in range(1, emissions.shape[1]):
-        # Scaled by its maximum, the sum over previous labels is one small matrix product.
-        top = alpha.amax(1, keepdim=True).detach()
-        alpha = torch.bmm((alpha - top).exp()[:, None], weights)[:, 0].log()
-        alpha = alpha + top + largest[:, 0] + emissions[:, word]
-    return (alpha.logsumexp(1) - own) / emissions.shape[1]
-
-
-@rule_for(Transitions)
-def record_transitions(
-    module: Transitions, tape: Tape, emissions: Tensor, labels: Tensor
-) -> Tensor:
-    return negative_log_likelihood(emissions, labels, expanded(tape, module.scores))
 
 
 class Tagger(nn.Module):
@@ -56,7 +21,7 @@ class Tagger(nn.Module):
     def __init__(self, width: int, *, crf: bool) -> None:
         super().__init__()
         self.intent, self.slot = nn.Linear(width, INTENTS), nn.Linear(width, SLOTS)
-        self.transitions = Transitions(SLOTS) if crf else None
+        self.crf = Crf(SLOTS) if crf else None
 
     def encode(self, *inputs: Tensor) -> Tensor:
         raise AssertionError("a tagger has an encoder")
@@ -66,9 +31,9 @@ class Tagger(nn.Module):
         hidden = self.encode(*inputs)
         emissions = self.slot(hidden)
         loss = functional.cross_entropy(self.intent(hidden[:, 0]), intents, reduction="none")
-        if self.transitions is not None:
-            tagged: Tensor = self.transitions(emissions, slots)
-            return loss + tagged
+        if self.crf is not None:
+            tagged: Tensor = self.crf(emissions, slots)
+            return loss + tagged / LENGTH
         by_word = functional.cross_entropy(emissions.transpose(1, 2), slots, reduction="none")
         return loss + by_word.mean(1)
 

@@ -6,7 +6,8 @@
 Every way of making a step has a process of its own and they make steps in turns, on one thread, so
 none inherits another's heap or a quiet moment. A step is everything from the batch to the updated
 weights: forward, backward, clipping, noise from AES, optimiser. Time is the median of CPU time;
-memory the peak above what the process held before its first step.
+memory the peak above what the process held before its first step. A race takes the place of the one
+of the same model, batch and optimizer in the JSON, so the whole can be run in parts.
 """
 
 import argparse
@@ -38,6 +39,7 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 WAYS = ("sgd", "dp-sgd", "edp-sgd", "textbook", "opacus", "opacus-ghost")
 # What one would otherwise pay: too slow to be repeated as often, and for every batch.
 SLOW = ("textbook", "opacus", "opacus-ghost")
+SMALLEST = 32
 WARM_UP = 2
 
 
@@ -212,6 +214,24 @@ def race(kind: str, examples: int, optimizer: str, ways: list[str], rounds: int)
     return found
 
 
+def begun(path: Path) -> dict[str, Any]:
+    """The races of an earlier run that were run with the same versions, or none yet."""
+    versions = {name: version(name) for name in ("torch", "transformers")}
+    report = {"results": [], "versions": versions, "python": platform.python_version()}
+    earlier = json.loads(path.read_text()) if path.exists() else {}
+    same = all(earlier.get(name) == report[name] for name in ("versions", "python"))
+    return earlier if same else report
+
+
+def with_race(results: list[dict[str, Any]], found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The results with this race in its place, in the order of the table."""
+
+    def place(race: dict[str, Any]) -> tuple[int, bool, int]:
+        return list(KINDS).index(race["model"]), race["optimizer"] != "sgd", race["batch"]
+
+    return sorted([*(r for r in results if place(r) != place(found)), found], key=place)
+
+
 def show(results: list[dict[str, Any]], ways: list[str]) -> None:
     table = Table(title="A step, as a ratio to plain SGD: CPU time (peak memory)")
     for heading in ("model", "batch", "optimizer", "sgd"):
@@ -256,7 +276,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
-    parser.add_argument("--batches", nargs="+", type=int, default=[32, 128, 256])
+    parser.add_argument("--batches", nargs="+", type=int, default=[SMALLEST, 128, 256])
     parser.add_argument("--optimizers", nargs="+", default=["sgd", "adam"])
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
     parser.add_argument("--rounds", type=int, default=7)
@@ -268,21 +288,19 @@ def main() -> None:
         kind, examples, way, optimizer = options.serve
         serve(kind, int(examples), way, optimizer)
         return
-    results = []
+    report = begun(options.json)
     for kind in options.kinds:
         for examples in options.batches:
             for optimizer in options.optimizers:
                 # The slow ways once, where they are cheapest; they only get slower.
-                affordable = examples == options.batches[0] and optimizer == "sgd"
+                affordable = examples == SMALLEST and optimizer == "sgd"
                 ways = [way for way in options.ways if affordable or way not in SLOW]
                 found = race(kind, examples, optimizer, ways, options.rounds)
-                results.append(found)
                 print(json.dumps(found), file=sys.stderr, flush=True)
-    show(results, options.ways)
-    versions = {name: version(name) for name in ("torch", "transformers")}
-    report = {"results": results, "versions": versions, "python": platform.python_version()}
-    options.json.write_text(json.dumps(report, indent=2) + "\n")
-    draw(results, options.plot)
+                report["results"] = with_race(report["results"], found)
+                options.json.write_text(json.dumps(report, indent=2) + "\n")
+    show(report["results"], options.ways)
+    draw(report["results"], options.plot)
 
 
 if __name__ == "__main__":

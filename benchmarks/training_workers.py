@@ -129,6 +129,7 @@ def main() -> None:
             if done.returncode:
                 sys.exit(done.stderr)
             results.append(json.loads(done.stdout.splitlines()[-1]))
+            options.json.write_text(json.dumps({"results": results}, indent=2) + "\n")
     table = Table(title="Two processes: a step of eDP-SGD / a step of DDP")
     for heading in ("model", "batch a worker", "ddp", "edp-sgd", "CPU ratio", "wall ratio", "sum"):
         table.add_column(heading, justify="right")
@@ -143,7 +144,6 @@ def main() -> None:
             f"{1000 * found['sum']['wall']:.0f} ms",
         )
     Console().print(table)
-    options.json.write_text(json.dumps({"results": results}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

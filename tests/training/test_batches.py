@@ -101,3 +101,37 @@ def test_an_empty_sample_has_no_pieces() -> None:
 def test_ids_must_be_distinct() -> None:
     with pytest.raises(InvalidInput, match="distinct"):
         Batches(PLAN, ["a", "a"], KEY)
+
+
+@pytest.mark.parametrize("unit", [Unit.EXAMPLE, Unit.USER])
+def test_shuffled_batches_are_dealt_evenly(unit: Unit) -> None:
+    plan = replace(
+        PLAN, method=Method.EDP_SGD, workers=3, sampling=Sampling.SHUFFLE, unit=unit,
+        population=400 if unit is Unit.EXAMPLE else 40, batch_size=30, virtual_batch=400,
+    )  # fmt: skip
+    owners = list(numbered(400)) if unit is Unit.EXAMPLE else USERS
+    for step in range(plan.steps_per_epoch):
+        apart = [examples(Batches(plan, owners, KEY, rank=rank).pieces(step)) for rank in range(3)]
+        sizes = [len({owners[i] for i in own}) for own in apart]
+        assert max(sizes) - min(sizes) <= 1
+        together = Batches(plan, owners, KEY).pieces(step)
+        assert [examples([piece]) for piece in together] == apart
+
+
+def test_replacing_a_record_moves_nobody_in_shuffled_batches() -> None:
+    plan = replace(PLAN, method=Method.EDP_SGD, workers=3, sampling=Sampling.SHUFFLE)
+    ids = list(numbered(400))
+    replaced = ["somebody else" if name == "7" else name for name in ids]
+    for step in range(plan.steps_per_epoch):
+        before = [examples(Batches(plan, ids, KEY, rank=rank).pieces(step)) for rank in range(3)]
+        after = [examples(Batches(plan, replaced, KEY, rank=r).pieces(step)) for r in range(3)]
+        assert before == after
+
+
+def test_adding_a_record_moves_nobody_in_a_poisson_sample() -> None:
+    plan = replace(PLAN, method=Method.EDP_SGD, workers=3)
+    ids = list(numbered(399))
+    for rank in range(3):
+        before = examples(Batches(plan, ids, KEY, rank=rank).pieces(0))
+        after = examples(Batches(plan, [*ids, "399"], KEY, rank=rank).pieces(0))
+        assert [i for i in after if i != 399] == before

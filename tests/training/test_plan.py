@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sottovoce.errors import InvalidInput
-from sottovoce.privacy.facts import Contribution, Sampling, ScaleSource
+from sottovoce.privacy.facts import Assignment, Contribution, Sampling, ScaleSource
 from sottovoce.privacy.guarantee import Relation, Unit, Verdict
 from sottovoce.privacy.recipes import Decay, NoiseSplit
 from sottovoce.training.plan import Method, Plan
@@ -33,6 +33,13 @@ def test_sums_are_divided_by_what_was_configured(
     plan = replace(PLAN, **changes)  # type: ignore[arg-type]
     assert plan.divisor == divisor
     assert plan.contribution is contribution
+
+
+def test_places_decide_only_where_nobody_can_be_added() -> None:
+    assert PLAN.assignment is Assignment.INDEPENDENT
+    shuffled = replace(PLAN, sampling=Sampling.SHUFFLE)
+    assert shuffled.assignment is Assignment.POSITIONAL
+    assert shuffled.neighbours is Relation.REPLACE_ONE
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])

@@ -19,7 +19,7 @@ from sottovoce.privacy.recipes import NoiseShape, NoiseSplit
 from sottovoce.training.errors import UnsupportedLayer
 from sottovoce.training.plan import ClippingStyle, Method, Plan
 from sottovoce.training.private import NOT_CHARGED, PrivateTraining
-from sottovoce.training.scaling import LayerScales
+from sottovoce.training.scaling import SMALLEST_SHARE, LayerScales
 
 SIZE = 120
 torch.manual_seed(0)
@@ -391,7 +391,10 @@ def test_scales_follow_what_they_are_taken_from() -> None:
     public = LayerScales.from_public(model, lambda: losses_of(model, torch.arange(10)).mean())
     assert len(set(public.alpha)) == 3
     assert LayerScales.ones(model).proportional_to([0, 0, 0]).alpha == (1, 1, 1)
-    assert min(shapes.proportional_to([1.0, math.nan, -2.0]).alpha) > 0
+    # What told nothing counts as average; what noise made negative is small.
+    assert shapes.proportional_to([0.0, 3.0, math.nan]).alpha == (1, 1, 1)
+    small = shapes.proportional_to([1.0, 0.0, -2.0])
+    assert small.alpha == pytest.approx((2**0.5, 1, SMALLEST_SHARE))
     frozen = small_model().requires_grad_(False)
     with pytest.raises(InvalidInput, match="trainable"):
         LayerScales.ones(frozen)

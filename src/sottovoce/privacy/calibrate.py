@@ -20,6 +20,9 @@ from sottovoce.privacy.recipes.training import TrainingRecipe
 TOLERANCE = 1e-3
 
 _LEAST_NOISE, _MOST_NOISE = 1e-4, 1e7
+# Until there is a bracket, as if epsilon fell like 1 / noise: a little farther, to get across, but
+# not out of sight, because far from the target it falls faster.
+_STRETCH, _FARTHEST = 1.2, 3.0
 
 
 class NoisyRecipe(Protocol):
@@ -117,39 +120,55 @@ def _least(cost: Callable[[float], float], target: float, start: float) -> float
     """The least x, to within the tolerance, at which a falling `cost` is at most `target`.
 
     Secant steps on the logarithms (epsilon is close to a power of the noise), kept inside a bracket
-    by bisection: each evaluation may take a second.
+    as soon as there is one: each evaluation may take a second.
     """
     _validate.positive("epsilon", target)
-    enough = _first_enough(cost, target, start)
-    too_little = enough / 2
-    while cost(too_little) <= target:
-        enough, too_little = too_little, too_little / 2
-        if too_little < _LEAST_NOISE:
-            return enough
-    log_low, log_high = math.log(too_little), math.log(enough)
-    gap_low, gap_high = _gap(cost(too_little), target), _gap(cost(enough), target)
-    aim = -TOLERANCE / 4  # Slightly below the target, so that a good guess is not rejected.
-    while gap_high < -TOLERANCE / 2 and log_high - log_low > 1e-12:
-        share = (gap_low - aim) / (gap_low - gap_high) if math.isfinite(gap_low) else 0.5
-        # Keep off the ends, or a curved function would let the secant crawl.
-        guess = log_low + min(max(share, 0.02), 0.98) * (log_high - log_low)
+    bracket = _Bracket()
+    guess = math.log(start)
+    while True:
         gap = _gap(cost(math.exp(guess)), target)
-        if gap <= 0:
-            log_high, gap_high = guess, gap
-        else:
-            log_low, gap_low = guess, gap
-    return math.exp(log_high)
-
-
-def _first_enough(cost: Callable[[float], float], target: float, start: float) -> float:
-    enough = start
-    while cost(enough) > target:
-        enough *= 2
-        if enough > _MOST_NOISE:
+        bracket.narrow(guess, gap)
+        if -TOLERANCE / 2 <= gap <= 0 or bracket.width < 1e-12:
+            return math.exp(bracket.enough)
+        if bracket.enough < math.log(_LEAST_NOISE):
+            return math.exp(bracket.enough)
+        if bracket.too_little > math.log(_MOST_NOISE):
             raise InvalidInput(
                 f"Expected an epsilon that some amount of noise reaches, got {target:g}."
             )
-    return enough
+        guess = bracket.guess()
+
+
+class _Bracket:
+    """Where the wanted logarithm lies: above what was too little, at most what was enough."""
+
+    def __init__(self) -> None:
+        self.too_little, self.enough = -math.inf, math.inf
+        self._excess, self._slack = math.inf, -math.inf  # the gaps there
+        self._last = 0.0
+
+    @property
+    def width(self) -> float:
+        return self.enough - self.too_little
+
+    def narrow(self, place: float, gap: float) -> None:
+        # An end that stays twice counts for half, or a curve would let the secant crawl.
+        weight = 0.5 if gap * self._last > 0 else 1.0
+        self._last = gap
+        if gap <= 0:
+            self.enough, self._slack, self._excess = place, gap, weight * self._excess
+        else:
+            self.too_little, self._excess, self._slack = place, gap, weight * self._slack
+
+    def guess(self) -> float:
+        """Slightly on the side of enough, so that a good guess is not rejected."""
+        if math.isinf(self.enough):
+            return self.too_little + min(_STRETCH * self._excess, _FARTHEST)
+        if math.isinf(self.too_little):
+            return self.enough + max(_STRETCH * self._slack, -_FARTHEST)
+        fall = self._excess - self._slack
+        share = (self._excess + TOLERANCE / 4) / fall if math.isfinite(fall) else 0.5
+        return self.too_little + min(max(share, 0.02), 0.98) * self.width
 
 
 def _gap(spent: float, target: float) -> float:

@@ -1,9 +1,13 @@
 """Which examples a step is made of, and in which pieces they go through the model.
 
-Units (examples, or users with all their examples) are sampled, dealt to workers or micro-batches
-one by one, and packed into pieces that fit into memory. What is clipped together is never split:
-a user, a micro-batch and a worker's batch each end up in one piece, except that a worker's mean may
-be added up over several.
+Units (examples, or users with all their examples) are sampled, dealt to workers or micro-batches,
+and packed into pieces that fit into memory. What is clipped together is never split: a user, a
+micro-batch and a worker's batch each end up in one piece, except that a worker's mean may be added
+up over several.
+
+A Poisson sample is dealt unit by unit, each independently of the others: whoever is added moves
+nobody else. A shuffled batch has a fixed size and is dealt evenly, by places: whoever is replaced
+leaves a place to another, and nobody else moves either.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +18,7 @@ import torch
 from torch import Tensor
 
 from sottovoce.errors import InvalidInput
-from sottovoce.privacy.facts import Sampling
+from sottovoce.privacy.facts import Assignment, Contribution, Sampling
 from sottovoce.privacy.guarantee import Unit
 from sottovoce.privacy.sampling import (
     Indices,
@@ -24,6 +28,8 @@ from sottovoce.privacy.sampling import (
     shuffled_batches,
 )
 from sottovoce.training.plan import Method, Plan
+
+MIXED = Contribution.MIXED
 
 
 @dataclass(frozen=True)
@@ -64,18 +70,19 @@ class Batches:
             )
 
     def pieces(self, step: int) -> list[Piece]:
+        plan = self._plan
         units = self._sampled(step)
-        workers = self._plan.workers
+        # Groups are dealt before a rank takes its share, so that places mean the same to all ranks.
+        group = self._dealt(units, plan.divisor, step) if plan.contribution is MIXED else units
         if self._rank is not None:
-            units = units[self._members.workers(workers, step)[units] == self._rank]
-        if self._plan.method is Method.EDP_SGD:
-            return self._workers_pieces(units, step)
-        if self._plan.micro_batch > 1:
-            dealt = self._members.workers(self._plan.divisor, step)[units]
-            return self._packed([units[dealt == number] for number in np.unique(dealt)])
-        if self._places is not None or self._plan.method is Method.TEXTBOOK:
+            mine = self._dealt(units, plan.workers, step) == self._rank
+            units, group = units[mine], group[mine]
+        if plan.contribution is MIXED:
+            groups = [units[group == number] for number in np.unique(group)]
+            return self._means(groups) if plan.method is Method.EDP_SGD else self._packed(groups)
+        if self._places is not None or plan.method is Method.TEXTBOOK:
             return self._packed(list(units.reshape(-1, 1)))
-        limit = self._plan.virtual_batch
+        limit = plan.virtual_batch
         return [_singletons(units[at : at + limit]) for at in range(0, len(units), limit)]
 
     def _sampled(self, step: int) -> Indices:
@@ -84,6 +91,12 @@ class Batches:
         epoch, number = divmod(step, self._plan.steps_per_epoch)
         batches = shuffled_batches(len(self._members), self._plan.batch_size, epoch, self._key)
         return next(batch for place, batch in enumerate(batches) if place == number)
+
+    def _dealt(self, units: Indices, count: int, step: int) -> Indices:
+        """Which of `count` workers or micro-batches takes each of these units."""
+        if self._plan.assignment is Assignment.POSITIONAL:
+            return np.arange(len(units)) * count // len(units)
+        return self._members.workers(count, step)[units]
 
     def _examples(self, units: Indices) -> list[Indices]:
         if self._places is None:
@@ -105,12 +118,10 @@ class Batches:
             size += len(examples)
         return [*pieces, _piece(waiting)] if waiting else pieces
 
-    def _workers_pieces(self, units: Indices, step: int) -> list[Piece]:
+    def _means(self, groups: Sequence[Indices]) -> list[Piece]:
         """One group a worker, its mean added up over pieces where it is too large for one."""
-        dealt = self._members.workers(self._plan.workers, step)[units]
         pieces = []
-        for worker in np.unique(dealt):
-            own = units[dealt == worker]
+        for own in groups:
             examples = np.concatenate(self._examples(own))
             limit = self._plan.virtual_batch
             for start in range(0, len(examples), limit):

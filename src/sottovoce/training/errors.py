@@ -1,4 +1,4 @@
-"""What private training refuses before the first step."""
+"""What private training refuses before the first step, and what ends it before the last."""
 
 from sottovoce.errors import SottovoceError
 
@@ -13,3 +13,7 @@ class UnsupportedLayer(SottovoceError):
         self.reasons = reasons
         lines = "".join(f"\n  {name}: {reason}" for name, reason in reasons.items())
         super().__init__(f"Expected every trainable parameter to have an exact rule, got:{lines}")
+
+
+class WorkerLost(SottovoceError):
+    """Another worker died; nothing of the step was released."""

@@ -19,6 +19,7 @@ from sottovoce.training.clipping import Clipping
 from sottovoce.training.coverage import why_never
 from sottovoce.training.errors import UnsupportedLayer
 from sottovoce.training.scaling import LayerScales
+from sottovoce.training.tables import Tables
 
 
 class Gradient(Protocol):
@@ -77,6 +78,8 @@ class OneByOneGradient:
         self._clip_norm = clip_norm
         self._divisor = divisor
         self._mean = mean
+        # The loop over examples stays as plain as the textbook has it.
+        self._tables = Tables(model if mean else nn.Module())
         self._sums: list[Tensor] | None = None
 
     def begin(self) -> None:
@@ -87,7 +90,8 @@ class OneByOneGradient:
     def piece(self, piece: Piece) -> Iterator[None]:
         if piece.count != 1:
             raise InvalidInput(f"Expected one group at a time, got {piece.count}.")
-        yield
+        with self._tables.by_rows():
+            yield
 
     def backward(self, losses: Tensor, piece: Piece) -> None:
         check_losses(losses, piece)
@@ -105,20 +109,28 @@ class OneByOneGradient:
     @torch.no_grad()
     def _close_group(self) -> None:
         _fill(self._parameters)
-        gradients = [_dense(parameter) for parameter in self._parameters]
-        norm = self._scales.scaled_norm(gradients)
+        gradients = [_rows_or_all(parameter) for parameter in self._parameters]
+        values = [each.values() if each.is_sparse else each for each in gradients]
+        norm = self._scales.scaled_norm(values)
         if not bool(norm.isfinite()):
             # A NaN would spread through a product with zero, so the gradient itself is cleared.
-            torch._foreach_zero_(gradients)
+            torch._foreach_zero_(values)
             factor = 0.0
         else:
             factor = min(1.0, self._clip_norm / max(float(norm), 1e-38)) / self._divisor
         # Scaling by 1/alpha and back by alpha cancels out: clipping is one factor for all layers.
         if self._sums is None:
-            torch._foreach_mul_(gradients, factor)
-            self._sums = gradients
-        else:
-            torch._foreach_add_(self._sums, gradients, alpha=factor)
+            self._sums = [
+                self._tables.zeros(parameter) if gradient.is_sparse else gradient
+                for parameter, gradient in zip(self._parameters, gradients, strict=True)
+            ]
+        for total, gradient, value in zip(self._sums, gradients, values, strict=True):
+            if gradient.is_sparse:
+                total.index_add_(0, gradient.indices()[0], value, alpha=factor)
+            elif total is gradient:
+                total.mul_(factor)
+            else:
+                total.add_(value, alpha=factor)
         _clear(self._parameters)
 
 
@@ -179,6 +191,10 @@ def _fill(parameters: Sequence[nn.Parameter]) -> None:
             parameter.grad = torch.zeros_like(parameter)
 
 
-def _dense(parameter: nn.Parameter) -> Tensor:
-    assert parameter.grad is not None
-    return parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad
+def _rows_or_all(parameter: nn.Parameter) -> Tensor:
+    """The gradient: dense, or sparse in its rows, each of them once."""
+    gradient = parameter.grad
+    assert gradient is not None
+    if not gradient.is_sparse:
+        return gradient
+    return gradient.coalesce() if gradient.sparse_dim() == 1 else gradient.to_dense()

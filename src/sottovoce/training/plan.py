@@ -13,7 +13,7 @@ from typing import Any, Self
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy import calibrate
-from sottovoce.privacy.facts import Contribution, Sampling, ScaleSource
+from sottovoce.privacy.facts import Assignment, Contribution, Sampling, ScaleSource
 from sottovoce.privacy.guarantee import Guarantee, Relation, Statement, Unit
 from sottovoce.privacy.recipes import Decay, NoiseShape, NoiseSplit, TrainingRecipe
 from sottovoce.privacy.recipes import Method as PrivateMethod
@@ -137,6 +137,12 @@ class Plan:
     def contribution(self) -> Contribution:
         mixed = self.method is Method.EDP_SGD or self.micro_batch > 1
         return Contribution.MIXED if mixed else Contribution.PER_UNIT
+
+    @property
+    def assignment(self) -> Assignment:
+        """How units find their worker or micro-batch: each by itself where one may be added."""
+        shuffled = self.sampling is Sampling.SHUFFLE
+        return Assignment.POSITIONAL if shuffled else Assignment.INDEPENDENT
 
     @property
     def neighbours(self) -> Relation:

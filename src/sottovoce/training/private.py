@@ -12,7 +12,7 @@ its step. What the step costs was written to the ledger before it began.
 
 import json
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from sottovoce.privacy.merging import merge_workers
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.recipes import NoiseShape, NoiseSplit
 from sottovoce.privacy.sampling import SamplingKey
-from sottovoce.training.batches import Batches, Piece, numbered
+from sottovoce.training.batches import Batches, numbered
 from sottovoce.training.checkpoint import load_checkpoint, save_checkpoint
 from sottovoce.training.clipping import (
     AutomaticClipping,
@@ -49,48 +49,11 @@ from sottovoce.training.noise import TensorNoise
 from sottovoce.training.plan import ClippingStyle, Method, Plan
 from sottovoce.training.scale_release import ScaleRelease
 from sottovoce.training.scaling import LayerScales
+from sottovoce.training.step import Step
+from sottovoce.training.sums import Part, parts
 from sottovoce.training.workers import Worker
 
 NOT_CHARGED = "choosing hyper-parameters, the checkpoint or when to stop by looking at private data"
-
-
-class Step:
-    """One step of training: iterate over its pieces, and give each its losses."""
-
-    def __init__(
-        self,
-        number: int,
-        pieces: Sequence[Piece],
-        gradient: Gradient,
-        take: Callable[[int], None],
-    ) -> None:
-        self.number = number
-        self.size = sum(len(piece.examples) for piece in pieces)
-        self.finished = False
-        self._pieces = pieces
-        self._gradient = gradient
-        self._take = take
-        self._waiting: Piece | None = None
-
-    def __iter__(self) -> Generator[Tensor]:
-        """The examples of each piece, as indices. After the last one the step is taken."""
-        self._gradient.begin()
-        for piece in self._pieces:
-            self._waiting = piece
-            with self._gradient.piece(piece):
-                yield piece.examples
-            if self._waiting is not None:
-                raise InvalidInput("Expected step.backward(losses) for every piece, got none.")
-        self._gradient.finish()
-        self._take(self.number)
-        self.finished = True
-
-    def backward(self, losses: Tensor) -> None:
-        """The backward pass of this piece; `losses` has one entry for each of its examples."""
-        if self._waiting is None:
-            raise InvalidInput("Expected one backward for every piece, got another one.")
-        self._gradient.backward(losses, self._waiting)
-        self._waiting = None
 
 
 class PrivateTraining:
@@ -291,6 +254,7 @@ class PrivateTraining:
             scales=self._scales.alpha,
             noise_stds=self._drawn_stds(),
             contribution=plan.contribution,
+            assignment=plan.assignment,
             sampling=plan.sampling,
             sampling_rate=None if shuffled else plan.sampling_rate,
             pool=f"epoch {epoch}{self._resumed_at}" if shuffled else None,
@@ -303,16 +267,21 @@ class PrivateTraining:
     @torch.no_grad()
     def _take(self, number: int) -> None:
         """Noise on the sum, the sum over workers, the optimiser's step."""
-        gradients = [parameter.grad for parameter in self._parameters]
-        assert all(gradient is not None for gradient in gradients)
-        filled = [gradient for gradient in gradients if gradient is not None]
-        if self.plan.method is not Method.SGD:
-            drawn = self._drawn_stds()
-            stds = [drawn[layer] / self.plan.divisor for layer in self._scales.layer_of]
-            self._noise.add(filled, stds)
-        self._worker.add_up(filled)
+        self._worker.add_up(self._protected())
         self.optimizer.step()
         self.step = number + 1
+
+    def _protected(self) -> Iterator[list[Tensor]]:
+        """The gradient in parts, each with its noise when it is handed out."""
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        private = self.plan.method is not Method.SGD
+        drawn = self._drawn_stds() if private else (0.0,) * len(self._scales.names)
+        stds = [drawn[layer] / self.plan.divisor for layer in self._scales.layer_of]
+        whole = [Part(gradients, stds)]
+        for part in whole if self._worker.alone else parts(gradients, stds):
+            if private:
+                self._noise.add(part.tensors, part.stds)
+            yield part.tensors
 
     def _scale_step(self) -> Iterator[Step]:
         """Learn the layer scales from the first sample, with noise (paid for) or as printed."""

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from sottovoce.errors import InvalidInput
 
-# The smallest scale, as a share of the mean: a layer without gradient must not be divided by zero.
+# The smallest scale, as a share of the mean: a layer of almost no gradient must not be divided by
+# almost nothing.
 SMALLEST_SHARE = 1e-2
 
 
@@ -69,12 +70,21 @@ class LayerScales:
         return ones.proportional_to(ones.norms(filled).tolist())
 
     def proportional_to(self, norms: Sequence[float]) -> "LayerScales":
-        """Scales in proportion to these, with a mean square of 1; negative ones count as zero."""
-        positive = [max(norm, 0.0) if math.isfinite(norm) else 0.0 for norm in norms]
-        mean = math.sqrt(sum(norm**2 for norm in positive) / len(positive))
-        if mean == 0:
-            return LayerScales(self.names, (1.0,) * len(self.names), self.layer_of)
-        alpha = tuple(max(norm / mean, SMALLEST_SHARE) for norm in positive)
+        """Scales in proportion to these, with a mean square of 1.
+
+        A norm of exactly zero tells nothing about the steps to come: below heads that start at zero
+        no layer has a gradient at first, and all of them have one afterwards. Such a layer gets the
+        scale of an average one. A negative norm, which only noise can bring, is a small one.
+
+        >>> LayerScales(("below", "head"), (1.0, 1.0), (0, 1)).proportional_to([0.0, 3.0]).alpha
+        (1.0, 1.0)
+        """
+        told = {k: max(norm, 0.0) for k, norm in enumerate(norms) if norm and math.isfinite(norm)}
+        mean = math.sqrt(sum(norm**2 for norm in told.values()) / max(len(told), 1))
+        alpha = tuple(
+            max(told[k] / mean, SMALLEST_SHARE) if mean and k in told else 1.0
+            for k in range(len(norms))
+        )
         return LayerScales(self.names, alpha, self.layer_of)
 
     def norms(self, gradients: Sequence[Tensor]) -> Tensor:

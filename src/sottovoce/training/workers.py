@@ -7,7 +7,7 @@ be independent), and each adds its share of the noise before anything leaves it.
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +15,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from sottovoce.errors import InvalidInput, SottovoceError
+from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.sampling import SamplingKey
-
-# Smaller tensors are summed together: each sum has a fixed cost.
-_LARGE = 1 << 16
-
-
-class WorkerLost(SottovoceError):
-    """Another worker died; nothing of the step was released."""
+from sottovoce.training.sums import add_up, together
 
 
 @dataclass(frozen=True)
@@ -49,7 +43,7 @@ class Worker:
         if self.alone:
             return key
         secret = torch.frombuffer(bytearray(key.secret), dtype=torch.uint8)
-        _together(dist.broadcast, secret, src=0)
+        together(dist.broadcast, secret, src=0)
         return SamplingKey(bytes(secret.tolist()), seeded=key.seeded)
 
     def check_noise(self, source: NoiseSource) -> None:
@@ -69,42 +63,30 @@ class Worker:
         mine = torch.frombuffer(bytearray(json.dumps(facts).encode()), dtype=torch.uint8)
         length = torch.tensor([len(mine)])
         lengths = [torch.zeros_like(length) for _ in range(self.count)]
-        _together(dist.all_gather, lengths, length)
+        together(dist.all_gather, lengths, length)
         longest = max(int(each) for each in lengths)
         padded = torch.zeros(longest, dtype=torch.uint8)
         padded[: len(mine)] = mine
         texts = [torch.zeros_like(padded) for _ in range(self.count)]
-        _together(dist.all_gather, texts, padded)
+        together(dist.all_gather, texts, padded)
         return [
             json.loads(bytes(text[: int(size)].tolist()))
             for text, size in zip(texts, lengths, strict=True)
         ]
 
-    def add_up(self, tensors: Sequence[Tensor]) -> None:
-        """Replace each tensor by its sum over all workers."""
+    def add_up(self, ready: Iterable[Sequence[Tensor]]) -> None:
+        """Replace tensors by their sums over all workers, each as soon as it is handed out."""
         if self.alone:
-            return
-        large = [t for t in tensors if t.numel() >= _LARGE and t.is_contiguous()]
-        small = [t for t in tensors if not (t.numel() >= _LARGE and t.is_contiguous())]
-        flat = torch.cat([tensor.reshape(-1) for tensor in small]) if small else None
-        # All sums are under way at once; large tensors are summed where they are.
-        waiting = [
-            _together(dist.all_reduce, tensor, async_op=True)
-            for tensor in (large if flat is None else [*large, flat])
-        ]
-        for work in waiting:
-            _together(work.wait)
-        start = 0
-        for tensor in small:
-            assert flat is not None
-            tensor.copy_(flat[start : start + tensor.numel()].view_as(tensor))
-            start += tensor.numel()
+            for _ in ready:
+                pass
+        else:
+            add_up(ready)
 
     def same_start(self, tensors: Sequence[Tensor]) -> None:
         """Give every worker the weights of rank 0."""
         if not self.alone:
             for tensor in tensors:
-                _together(dist.broadcast, tensor, src=0)
+                together(dist.broadcast, tensor, src=0)
 
 
 def join_workers(backend: str | None = None) -> Worker:
@@ -112,13 +94,3 @@ def join_workers(backend: str | None = None) -> Worker:
     if "RANK" in os.environ and not dist.is_initialized():
         dist.init_process_group(backend or ("nccl" if torch.cuda.is_available() else "gloo"))
     return Worker.this()
-
-
-def _together(operation: Any, *arguments: Any, **options: Any) -> Any:
-    try:
-        return operation(*arguments, **options)
-    except RuntimeError as problem:
-        raise WorkerLost(
-            "Expected all workers to take part in this step, but one is gone; nothing of the step "
-            "was released. Start again from the last checkpoint: what was spent stays counted."
-        ) from problem

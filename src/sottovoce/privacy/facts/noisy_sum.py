@@ -167,7 +167,11 @@ class NoisySum(Fact):
                 "the data (no amplification is claimed)"
             )
         if self.contribution is Contribution.MIXED:
-            stated.append(f"each {self.unit} goes to its worker independently of all others")
+            stated.append(
+                f"each {self.unit} goes to its worker independently of all others"
+                if self.assignment is Assignment.INDEPENDENT
+                else f"each {self.unit} goes to the worker of its place, in batches of fixed sizes"
+            )
         stated.append("sums are divided by configured sizes, never by realised ones")
         stated.append("floating-point noise stands for real-valued Gaussian noise")
         return stated

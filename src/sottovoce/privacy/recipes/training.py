@@ -14,6 +14,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.privacy.accountants import papers
 from sottovoce.privacy.accounting import Entry, account
 from sottovoce.privacy.facts import (
+    Assignment,
     Contribution,
     Fact,
     Noise,
@@ -152,6 +153,7 @@ class TrainingRecipe:
             scales=self.alpha,
             noise_stds=tuple(std * scale if scaled else std for scale in self.alpha),
             contribution=self._contribution,
+            assignment=Assignment.POSITIONAL if shuffled else Assignment.INDEPENDENT,
             sampling=self.sampling,
             sampling_rate=None if shuffled else self.sampling_rate,
             pool=f"epoch {epoch}" if shuffled else None,

@@ -1,0 +1,70 @@
+"""Sums over all workers, under way while the next part of a gradient still gets its noise.
+
+A part leaves its worker when it is handed over, and has its noise by then. All workers cut their
+gradients alike, because they hold the same model.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from sottovoce.training.errors import WorkerLost
+
+# A sum has a fixed cost, so smaller tensors share one. A larger tensor goes in pieces: one is on
+# its way while the next gets its noise.
+SMALL, PIECE = 1 << 16, 1 << 20
+
+
+class Part(NamedTuple):
+    """Tensors that are summed together, and the deviation of the noise that each gets before."""
+
+    tensors: list[Tensor]
+    stds: list[float]
+
+
+def parts(tensors: Sequence[Tensor], stds: Sequence[float]) -> Iterator[Part]:
+    """Views that together are all of the tensors: small ones at once, large ones in pieces.
+
+    >>> weight, bias, scale = torch.zeros(3, 2**20), torch.zeros(3), torch.zeros(3)
+    >>> [[len(t) for t in part.tensors] for part in parts([weight, bias, scale], [1.0, 1.0, 1.0])]
+    [[3, 3], [1048576], [1048576], [1048576]]
+    """
+    small, large = Part([], []), []
+    for tensor, std in zip(tensors, stds, strict=True):
+        if tensor.numel() >= SMALL and tensor.is_contiguous():
+            large += [Part([piece], [std]) for piece in torch.split(tensor.view(-1), PIECE)]
+        else:
+            small.tensors.append(tensor)
+            small.stds.append(std)
+    if small.tensors:
+        yield small
+    yield from large
+
+
+def add_up(ready: Iterable[Sequence[Tensor]]) -> None:
+    """Replace all tensors by their sums over all workers; a sum begins when its tensors come."""
+    under_way: list[tuple[Any, Tensor, Sequence[Tensor]]] = []
+    for tensors in ready:
+        in_place = len(tensors) == 1 and tensors[0].is_contiguous()
+        flat = tensors[0] if in_place else torch.cat([tensor.reshape(-1) for tensor in tensors])
+        work = together(dist.all_reduce, flat, async_op=True)
+        under_way.append((work, flat, () if in_place else tensors))
+    for work, flat, tensors in under_way:
+        together(work.wait)
+        summed = torch.split(flat, [tensor.numel() for tensor in tensors]) if tensors else ()
+        for tensor, values in zip(tensors, summed, strict=True):
+            tensor.copy_(values.view_as(tensor))
+
+
+def together(operation: Any, *arguments: Any, **options: Any) -> Any:
+    """Call something that all workers call, and say so if one of them is gone."""
+    try:
+        return operation(*arguments, **options)
+    except RuntimeError as problem:
+        raise WorkerLost(
+            "Expected all workers to take part in this step, but one is gone; nothing of the step "
+            "was released. Start again from the last checkpoint: what was spent stays counted."
+        ) from problem

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from sottovoce.personalize.formats import read_nbest
+from sottovoce.personalize.language_model import load_lm
+from sottovoce.personalize.mixture import MixedLM, WordModel
 from sottovoce.personalize.nbest import Hypothesis, NBest
 from sottovoce.personalize.ngram.model import NGramModel
 from sottovoce.personalize.ngram.training import train_ngram
@@ -20,10 +23,7 @@ from sottovoce.personalize.vocabulary import Vocabulary
 from sottovoce.personalize.wer import reference_of
 
 VOCABULARY, LISTED = 12_000, 20_000
-AMI_BACKGROUNDS = {
-    "sgd": ("sgd",),
-    "meetings and AMI": ("sgd", "swda", "icsi-mrda", "ami"),
-}
+MEETINGS = ("ami", "icsi-mrda", "swda", "sgd")
 
 Normal = Callable[[str], str]
 
@@ -103,6 +103,17 @@ def background(data: Path, lines: list[str], normal: Normal = as_it_is) -> NGram
     return train_ngram(lines, Vocabulary.from_text(lines, VOCABULARY, listed(data)), 4)
 
 
+def with_ami_text(data: Path) -> MixedLM:
+    """A 4-gram of each text, mixed so that the development meetings of AMI are likeliest."""
+    texts = [public_lines(data, [name]) for name in MEETINGS]
+    words = Vocabulary.from_text(
+        (line for lines in texts for line in lines), VOCABULARY, listed(data)
+    )
+    with gzip.open(data / "ami/dev.jsonl.gz", "rt") as stream:
+        meetings = [normal_text(json.loads(line)["norm"]) for line in stream]
+    return MixedLM([train_ngram(lines, words, 4) for lines in texts]).fitted(meetings)
+
+
 def atis(data: Path) -> tuple[list[NBest], list[NBest], NGramModel]:
     """Speakers to tune on, speakers to evaluate, and the background."""
     folder = data / "nbest/hyporadise"
@@ -117,6 +128,23 @@ def atis(data: Path) -> tuple[list[NBest], list[NBest], NGramModel]:
 def ami(data: Path) -> list[NBest]:
     """Sixteen speakers; nobody else was recorded, so each has to be evaluated by the others."""
     return list(read_nbest(data / "nbest/ami-tts/test.jsonl.gz"))
+
+
+def with_transformer(ngram: WordModel, folder: Path | None) -> dict[str, WordModel]:
+    """The n-gram; where there is a Transformer, that too, and half of each.
+
+    All have the vocabulary of the n-gram, so that they are told apart by nothing else.
+    """
+    if folder is None:
+        return {"4-gram": ngram}
+    transformer = load_lm(folder)
+    assert hasattr(transformer, "score_words")
+    both = (ngram, cast(WordModel, transformer))
+    return {
+        "4-gram": ngram,
+        "Transformer": MixedLM(both, (0.0, 1.0)),
+        "half Transformer, half 4-gram": MixedLM(both, (0.5, 0.5)),
+    }
 
 
 def logged(hypotheses: tuple[Hypothesis, ...]) -> tuple[Hypothesis, ...]:

@@ -1,11 +1,12 @@
 """The tables of the paper on real N-best lists: rounds, mixture and kernel, epsilon.
 
-    python benchmarks/fmp_tables.py --data PATH [--only atis]
+    python benchmarks/fmp_tables.py --data PATH [--transformer FOLDER] [--only atis]
 
-PATH holds the public lists (`nbest/`), text (`text/`) and word list (`vectors/`). Background: a
-4-gram of public text over a public vocabulary. Every private row stands beside two controls: no
-global term (alpha = 0), and a global term of noise alone; it counts only if it beats both, over
-several draws of the noise.
+PATH holds the public lists (`nbest/`), text (`text/`) and word list (`vectors/`). Backgrounds:
+4-grams of public text over a public vocabulary, and a Transformer of `sottovoce lm train` on the
+text of fmp_text.py, if there is one. Every private row stands beside two controls: no global term
+(alpha = 0), and a global term of noise alone; it counts only if it beats both, over several draws
+of the noise.
 """
 
 import argparse
@@ -19,15 +20,8 @@ from typing import Any
 import numpy as np
 
 import fmp_data
-from fmp_study import (
-    QBar,
-    Setup,
-    Study,
-    by_rounds,
-    counts_of,
-    halves,
-    narrow_distribution,
-)
+from fmp_qbar import QBar, by_rounds, counts_of, halves, narrow_distribution
+from fmp_study import Setup, Study
 from sottovoce.personalize.cache import Caps, ClientCache
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.federation import ledger_for
@@ -42,12 +36,13 @@ from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.recipes.federate import Kernel
 
 RESULTS = Path(__file__).parent / "results" / "fmp_tables.json"
-MIXTURES = ((0.5, 0.25), (0.5, 0.45), (0.75, 0.2), (0.9, 0.05))
-CANDIDATES = tuple(Setup(alpha=a, beta=b, trust=t) for a, b in MIXTURES for t in (None, 3.0, 10.0))
-ALONE = tuple(Setup(alpha=0.0, beta=b, trust=t) for b in (0.75, 0.95) for t in (None, 3.0, 10.0))
+MIXTURES = ((0.5, 0.25), (0.5, 0.45), (0.75, 0.2))
+CANDIDATES = tuple(Setup(alpha=a, beta=b, trust=t) for a, b in MIXTURES for t in (None, 10.0))
+ALONE = tuple(Setup(alpha=0.0, beta=b, trust=t) for b in (0.75, 0.95) for t in (None, 10.0))
 MIXED = tuple(Setup(alpha=a, beta=0.95 - a, trust=10.0) for a in (0.25, 0.5))
 # What the speakers that ATIS is tuned on choose; the other sets take it as it is.
 USUAL = Setup(alpha=0.5, beta=0.45, trust=10.0)
+ORDERS = (2, 3)
 DRAWS = 5
 ROUNDS = 10
 
@@ -61,6 +56,7 @@ class Rows:
         self.study, self.small = study, study.small
         self.dev, self.test = list(study.dev.lists), list(study.test.lists)
         self.known: dict[tuple[Setup, int], Row] = {}
+        self.bars: dict[tuple[Counting, int, bool], QBar] = {}
 
     def alone(self, setup: Setup) -> Row:
         return self.study.row(setup)
@@ -68,13 +64,20 @@ class Rows:
     def cold(self, setup: Setup, rounds: int = ROUNDS) -> Row:
         """Everybody starts with nothing and hears what all have said in earlier rounds."""
         if (setup, rounds) not in self.known:
-            bars = [self.cold_bar(setup, lists, rounds) for lists in (self.dev, self.test)]
+            bars = [self.cold_bar(setup.counting, rounds, test=test) for test in (False, True)]
             self.known[setup, rounds] = self.study.row(setup, *bars)
         return self.known[setup, rounds]
 
-    def cold_bar(self, setup: Setup, lists: Sequence[NBest], rounds: int) -> QBar:
-        zero = np.zeros(len(self.small))
-        return by_rounds(lists, self.small, setup.counting, rounds, zero)
+    def cold_bar(self, rule: Counting, rounds: int = ROUNDS, *, test: bool = False) -> QBar:
+        key = (rule, rounds, test)
+        if key not in self.bars:
+            lists, zero = self.test if test else self.dev, np.zeros(len(self.small))
+            self.bars[key] = by_rounds(lists, self.small, rule, rounds, zero)
+        return self.bars[key]
+
+    def told_by_others(self, setups: Sequence[Setup]) -> Row:
+        """Cold, and each speaker has the set-up that the others choose."""
+        return self.study.choice(setups, [self.cold_bar(setup.counting) for setup in setups])
 
     def warm(self, setup: Setup, rounds: int = ROUNDS) -> Row:
         """As above, after a start with what other speakers said."""
@@ -99,37 +102,51 @@ def chosen(candidates: Sequence[Setup], run: Callable[[Setup], Row]) -> tuple[Se
     return candidates[best], {"setup": str(candidates[best]), **rows[best]}
 
 
-def tables(study: Study, *, epsilons: Sequence[float] = (), warm: bool = False) -> Row:
+def tables(
+    study: Study, *, epsilons: Sequence[float] = (), warm: bool = False, brief: bool = False
+) -> Row:
+    """All tables of one background, or only what was chosen on other speakers."""
     rows = Rows(study)
     report: Row = {"baselines": study.baselines()}
     best = USUAL
     if study.alone:
         report["alpha 0 (personal only), chosen"] = study.choice(ALONE, [None] * len(ALONE))
-        bars = [rows.cold_bar(setup, rows.dev, ROUNDS) for setup in CANDIDATES]
-        report["cold, chosen"] = study.choice(CANDIDATES, bars)
+        report["cold, chosen"] = rows.told_by_others(CANDIDATES)
+        report["cold with phrases, chosen"] = rows.told_by_others(with_phrases(CANDIDATES))
     else:
         _, report["alpha 0 (personal only), chosen"] = chosen(ALONE, rows.alone)
         best, report["cold, chosen"] = chosen(CANDIDATES, rows.cold)
+        _, report["cold with phrases, chosen"] = chosen(with_phrases([best]), rows.cold)
     if warm:
         _, report["warm, chosen"] = chosen(CANDIDATES, rows.warm)
-    report["table 2"] = {f"cold, T={rounds}": rows.cold(best, rounds) for rounds in (1, 2, 5, 10)}
-    paper = Setup()
-    report["table 3"] = {str(paper): rows.cold(paper)}
-    for sigma in (0.1, 5.0, 100.0):
-        other = replace(best, counting=Counting(sigma=sigma, nbest=20))
-        report["table 3"][str(other)] = rows.cold(other)
-    report["trust"] = {
-        str(setup): rows.cold(setup)
-        for setup in (replace(best, trust=t) for t in (None, 1.0, 3.0, 10.0, 30.0))
-    }
-    pairs = replace(best, pairs=True)
-    report["beyond unigrams"] = {
-        "word pairs alone": rows.alone(Setup(alpha=0.0, beta=0.0, pairs=True)),
-        str(pairs): rows.cold(pairs),
-    }
+    if not brief:
+        report |= varied(rows, best)
     if epsilons:
         report["table 4"] = table_4(rows, epsilons)
     return report
+
+
+def varied(rows: Rows, best: Setup) -> Row:
+    """One thing at a time: rounds, mixture and kernel, trust, phrases."""
+    sigmas = [Counting(sigma=sigma, nbest=20) for sigma in (0.1, 5.0, 100.0)]
+    kernels = [Setup(), *(replace(best, counting=counting) for counting in sigmas)]
+    trusts = [replace(best, trust=trust) for trust in (None, 1.0, 3.0, 10.0, 30.0)]
+    beyond: Row = {}
+    for order in ORDERS:
+        alone, both = Setup(alpha=0.0, beta=0.0, phrases=order), replace(best, phrases=order)
+        beyond[f"phrases of {order} alone"] = rows.alone(alone)
+        beyond[str(both)] = rows.cold(both)
+    return {
+        "table 2": {f"cold, T={number}": rows.cold(best, number) for number in (1, 2, 5, 10, 30)},
+        "table 3": {str(setup): rows.cold(setup) for setup in kernels},
+        "trust": {str(setup): rows.cold(setup) for setup in trusts},
+        "beyond unigrams": beyond,
+    }
+
+
+def with_phrases(setups: Sequence[Setup]) -> list[Setup]:
+    """Each set-up without and with personal phrases."""
+    return [replace(setup, phrases=order) for order in (1, *ORDERS) for setup in setups]
 
 
 def table_4(rows: Rows, epsilons: Sequence[float]) -> Row:
@@ -186,31 +203,47 @@ def released(
     return q_of
 
 
-def atis(data: Path) -> Row:
-    dev, test, model = fmp_data.atis(data)
-    return tables(Study(dev, test, model), epsilons=(1.0, 8.0), warm=True)
-
-
-def ami(data: Path) -> Row:
-    """Sixteen speakers, each evaluated with what the other fifteen chose."""
-    lists = fmp_data.ami(data)
+def atis(data: Path, transformer: Path | None) -> Row:
+    dev, test, ngram = fmp_data.atis(data)
     report: Row = {}
-    for name, texts in fmp_data.AMI_BACKGROUNDS.items():
-        model = fmp_data.background(data, fmp_data.public_lines(data, texts))
-        report[name] = tables(Study(lists, None, model))
+    for name, model in fmp_data.with_transformer(ngram, transformer).items():
+        # Noise is drawn and settings are varied with one background; others would repeat it.
+        first = model is ngram
+        study = Study(dev, test, model, divided=True)
+        epsilons = (1.0, 8.0) if first else ()
+        report[name] = tables(study, epsilons=epsilons, warm=True, brief=not first)
         print(json.dumps({name: report[name]}), flush=True)
     return report
 
 
-def snips(data: Path) -> Row:
+def ami(data: Path, transformer: Path | None) -> Row:
+    """Sixteen speakers, each evaluated with what the other fifteen chose.
+
+    What the totals are made of was tried out on every second speaker; nobody looked at the others.
+    """
+    lists = fmp_data.ami(data)
+    untouched = frozenset(sorted(by_client(lists))[1::2])
+    dialogue = fmp_data.background(data, fmp_data.public_lines(data, ["sgd"]))
+    meetings = fmp_data.with_transformer(fmp_data.with_ami_text(data), transformer)
+    report: Row = {}
+    for name, model in {"4-gram of dialogues alone": dialogue, **meetings}.items():
+        study = Study(lists, None, model, untouched=untouched)
+        report[name] = tables(study, brief=name == "Transformer")
+        print(json.dumps({name: report[name]}), flush=True)
+    return report
+
+
+def snips(data: Path, _: Path | None) -> Row:
     model = fmp_data.background(data, fmp_data.public_lines(data, ["sgd"]))
-    return tables(Study(fmp_data.snips(data, "valid"), fmp_data.snips(data, "test"), model))
+    study = Study(fmp_data.snips(data, "valid"), fmp_data.snips(data, "test"), model)
+    return {"4-gram": tables(study)}
 
 
 def main() -> None:
-    sets = {"atis": atis, "ami-tts": ami, "snips-tts": snips}
+    sets = {"ami-tts": ami, "snips-tts": snips, "atis": atis}
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder of the public datasets")
+    parser.add_argument("--transformer", type=Path, help="folder of `sottovoce lm train`")
     parser.add_argument("--only", choices=sets)
     given = parser.parse_args()
     if given.data is None or not (given.data / "nbest").is_dir():
@@ -219,9 +252,8 @@ def main() -> None:
     report = json.loads(RESULTS.read_text()) if given.only and RESULTS.exists() else {}
     for name, run in sets.items():
         if given.only in (None, name):
-            report[name] = run(given.data)
-            print(json.dumps({name: report[name]}, indent=1), flush=True)
-    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+            report[name] = run(given.data, given.transformer)
+            RESULTS.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

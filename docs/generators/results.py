@@ -52,6 +52,7 @@ _BASELINES = {
     "speakers": "clients", "utterances": "utterances", "first pass": "first_pass",
     "background": "background", "oracle": "oracle",
 }  # fmt: skip
+_UNTOUCHED = {"untouched speakers, WER %": "untouched"}
 _METHODS = ("dp-sgd", "edp-sgd", "textbook", "opacus", "opacus-ghost")
 _ATTACKS = ("loss threshold", "shadow", "LiRA, online", "RMIA")
 
@@ -66,6 +67,7 @@ COMMANDS = {
     "deid": "python benchmarks/deid.py --data FOLDER",
     "deid_tables": "python benchmarks/deid_tables.py --data FOLDER",
     "edpsgd_tables": "python benchmarks/edpsgd_tables.py --data FOLDER --vectors FILE",
+    "fmp_tables": "python benchmarks/fmp_tables.py --data FOLDER",
     "noise": "python benchmarks/noise.py --json benchmarks/results/noise.json",
 }
 
@@ -92,6 +94,11 @@ VIEWS: dict[str, list[View]] = {
             "tokens a second": "tokens_per_second", "target": "target"}),
         View("Presidio in the same run", "presidio", (), {
             "utterances": "utterances", "tokens a second": "tokens_per_second"}),
+        View("A tagger of spaCy, finding alone", "spacy", (), {
+            "utterances": "utterances", "tokens a second": "tokens_per_second"}),
+        View("A large file", "gigabyte.runs.*", (), {
+            "bytes": "bytes", "seconds of the processor": "processor_seconds",
+            "peak MiB": "peak_mebibytes"}),
         View("Memory", "memory.*", (), {
             "utterances": "utterances", "bytes": "bytes", "peak MiB": "peak_mebibytes"}),
         View("Words found", "recall.*", ("corpus",), {
@@ -100,19 +107,27 @@ VIEWS: dict[str, list[View]] = {
             "recall": "recall", "at least (95 %)": "at_least"}),
     ],
     "fmp_tables": [
-        View("ATIS: baselines", "atis.baselines", (), _BASELINES),
-        View("ATIS: chosen on other speakers", "atis.*", ("setting",), _CHOSEN),
-        View("ATIS: rounds", "atis.table 2.*", ("setting",), _WER),
-        View("ATIS: mixture and kernel", "atis.table 3.*", ("setting",), _WER),
-        View("ATIS: trust", "atis.trust.*", ("setting",), _WER),
-        View("ATIS: word pairs", "atis.beyond unigrams.*", ("setting",), _WER),
-        View("ATIS: with noise", "atis.table 4.*", ("release",), _NOISY),
-        View("AMI: baselines", "ami-tts.*.baselines", ("text",), _BASELINES),
-        View("AMI: chosen on other speakers", "ami-tts.*.*", ("text", "setting"), _CHOSEN),
-        View("AMI: rounds", "ami-tts.*.table 2.*", ("text", "setting"), _WER),
-        View("AMI: mixture and kernel", "ami-tts.*.table 3.*", ("text", "setting"), _WER),
-        View("AMI: trust", "ami-tts.*.trust.*", ("text", "setting"), _WER),
-        View("AMI: word pairs", "ami-tts.*.beyond unigrams.*", ("text", "setting"), _WER),
+        View("ATIS: baselines", "atis.*.baselines", ("background",), _BASELINES),
+        View("ATIS: chosen on other speakers", "atis.*.*", ("background", "setting"), _CHOSEN),
+        View("ATIS: rounds", "atis.*.table 2.*", ("background", "setting"), _WER),
+        View("ATIS: mixture and kernel", "atis.*.table 3.*", ("background", "setting"), _WER),
+        View("ATIS: trust", "atis.*.trust.*", ("background", "setting"), _WER),
+        View("ATIS: phrases", "atis.*.beyond unigrams.*", ("background", "setting"), _WER),
+        View("ATIS: with noise", "atis.*.table 4.*", ("background", "release"), _NOISY),
+        View("AMI: baselines", "ami-tts.*.baselines", ("background",), _BASELINES | _UNTOUCHED),
+        View("AMI: chosen on other speakers", "ami-tts.*.*", ("background", "setting"),
+             _CHOSEN | _UNTOUCHED),
+        View("AMI: rounds", "ami-tts.*.table 2.*", ("background", "setting"), _WER),
+        View("AMI: mixture and kernel", "ami-tts.*.table 3.*", ("background", "setting"), _WER),
+        View("AMI: trust", "ami-tts.*.trust.*", ("background", "setting"), _WER),
+        View("AMI: phrases", "ami-tts.*.beyond unigrams.*", ("background", "setting"), _WER),
+        View("SNIPS: baselines", "snips-tts.*.baselines", ("background",), _BASELINES),
+        View("SNIPS: chosen on other sentences", "snips-tts.*.*", ("background", "setting"),
+             _CHOSEN),
+        View("SNIPS: rounds", "snips-tts.*.table 2.*", ("background", "setting"), _WER),
+        View("SNIPS: mixture and kernel", "snips-tts.*.table 3.*", ("background", "setting"), _WER),
+        View("SNIPS: trust", "snips-tts.*.trust.*", ("background", "setting"), _WER),
+        View("SNIPS: phrases", "snips-tts.*.beyond unigrams.*", ("background", "setting"), _WER),
     ],
 }  # fmt: skip
 

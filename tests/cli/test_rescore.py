@@ -48,6 +48,15 @@ def test_help_has_an_example(run_cli: RunCli) -> None:
     assert "sottovoce rescore " in result.stdout.split("Example", 1)[1]
 
 
+def test_two_models_are_mixed(run_cli: RunCli, given: list[object], tmp_path: Path) -> None:
+    other = ["ring ann", "call zoe"]
+    save_ngram(tmp_path / "other", train_ngram(other, Vocabulary.from_text(other, 9), 1))
+    result = run_cli(*given, "--lm", tmp_path / "other", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["adapted"]["wer"] < found["first_pass"]["wer"] / 3
+
+
 @pytest.mark.parametrize("options", [[], ["--shortcut"], ["--clip", "3"]])
 def test_personal_words_are_recovered(
     run_cli: RunCli, given: list[object], tmp_path: Path, options: list[str]

@@ -1,4 +1,4 @@
-"""Second-pass totals, their tuning, and personal factors in the order of time."""
+"""Second-pass totals, and personal factors in the order of time."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from sottovoce.personalize.adaptation import Adaptation
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.nbest import Hypothesis, NBest
 from sottovoce.personalize.ngram.training import train_ngram
-from sottovoce.personalize.scores import Grid, ScoreTable, Weights, tune
+from sottovoce.personalize.scores import ScoreTable, Weights
 from sottovoce.personalize.stream import (
     Personalisation,
     adapted_scores,
@@ -48,25 +48,15 @@ def test_lists_without_scores_or_hypotheses() -> None:
     assert Weights(bonus=1.0).choose(bare, [0.0, 0.0]).text == "b b"
     only_total = NBest("u", (Hypothesis("a", score=-2.0), Hypothesis("b", score=-1.0)), "hi")
     assert Weights(scale=0.0).choose(only_total, [0.0, 0.0]).text == "b"
-    assert Weights(per_word=True).total(Hypothesis("a b", am=-1.5), 0.0) == -3.0
-
-
-def test_tuning_finds_what_the_table_counts() -> None:
-    lists = [heard(i, "call mom", "call mum") for i in range(4)]
-    second = {each.id: [-5.0, -1.0] for each in lists}
-    power, weights, errors = tune({0.0: ScoreTable(lists, second)})
-    assert (power, errors) == (0.0, 0)
-    assert all(weights.choose(each, second[each.id]).text == "call mum" for each in lists)
-    wrong = {each.id: [-1.0, -5.0] for each in lists}
-    tables = {0.0: ScoreTable(lists, wrong), 2.0: ScoreTable(lists, second)}
-    assert tune(tables, Grid(scale=(0.5,)))[0] == 2.0
-    replaced = ScoreTable(lists, wrong).replaced(ScoreTable(lists, second).second)
-    assert replaced.count(weights) == 0
+    two_words = Hypothesis("a b", am=-1.5)
+    assert Weights(per_word=True).total(two_words, 0.0) == -3.0
+    assert Weights(average=2.0).total(two_words, 0.0) == -1.5 - 2 * 0.75
+    assert Weights(average=2.0, per_word=True).total(two_words, 0.0) == -3.0 - 2 * 1.5
 
 
 def test_the_table_agrees_with_choosing_one_by_one() -> None:
     rng = np.random.default_rng(0)
-    texts = ["call mum", "call", "call mom now", "mum"]
+    texts = ["call mum", "call", "um call mom now", "uh mum um"]
     lists, second = [], {}
     for i in range(30):
         size = int(rng.integers(1, 5))
@@ -78,6 +68,9 @@ def test_the_table_agrees_with_choosing_one_by_one() -> None:
     for weights in (
         Weights(),
         Weights(scale=0.3, mix=0.8, bonus=-0.4, per_word=True),
+        Weights(acoustic=0.2, average=1.5, bonus=0.4),
+        Weights(average=0.5, per_word=True),
+        Weights(hesitation=2.5),
         Weights(unknown=-1.5),
     ):
         from sottovoce.personalize.wer import pooled
@@ -94,13 +87,8 @@ def test_words_that_the_model_does_not_know() -> None:
     wary = Weights(unknown=-0.5)
     assert wary.total(each.best, 0.0, 1) == Weights().total(each.best, 0.0) - 0.5
     assert wary.choose(each, [0.0, 0.0], known).text == "call mum"
-    # Without a vocabulary nothing is unknown, and nothing is tuned that makes no difference.
+    # Without a vocabulary nothing is unknown.
     assert wary.choose(each, [0.0, 0.0]).text == "call zyx"
-    second = {"u": [0.0, 0.0]}
-    grid = Grid(scale=(1.0,), bonus=(0.0,), per_word=(False,))
-    assert len(list(grid.weights(ScoreTable([each], second)))) == 1
-    assert len(list(grid.weights(ScoreTable([each], second, known)))) == len(grid.unknown)
-    assert tune({1.0: ScoreTable([each], second, known)}, grid)[2] == 0
 
 
 def test_factors_follow_time_and_stay_with_their_client() -> None:
@@ -152,8 +140,6 @@ def test_bad_input() -> None:
         Weights().choose(heard(1, "a"), [])
     with pytest.raises(InvalidInput, match="to tune weights on"):
         ScoreTable([NBest("u", ())], {})
-    with pytest.raises(InvalidInput, match="at least one power"):
-        tune({})
 
 
 def test_clients_are_split_whole() -> None:

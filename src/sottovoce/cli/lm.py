@@ -39,6 +39,8 @@ def lm() -> None:
 @click.option("--listed", help="File with further public words, one a line.")
 @click.option("--valid", help="Text to measure perplexity on [default: every 50th line].")
 @click.option("--epochs", type=int, default=3, show_default=True, help="Of the Transformer.")
+@click.option("--batch-words", type=int, default=2048, show_default=True,
+              help="Words of a batch; fewer learn more from little text.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the Transformer.")
 @click.option("--as-is", is_flag=True, help="Keep capitals and punctuation.")
 @json_option
@@ -130,7 +132,11 @@ def _train_transformer(
             model,
             lines,
             valid,
-            TrainingOptions(epochs=options["epochs"], seed=options["seed"]),
+            TrainingOptions(
+                epochs=options["epochs"],
+                batch_words=options["batch_words"],
+                seed=options["seed"],
+            ),
             checkpoint=Path(folder, "checkpoint.pt"),
             on_words=tell,
         ):

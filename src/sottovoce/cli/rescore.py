@@ -17,6 +17,7 @@ from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.formats import FORMATS, read_nbest
 from sottovoce.personalize.language_model import load_lm
 from sottovoce.personalize.marginals import Marginals
+from sottovoce.personalize.mixture import mixed
 from sottovoce.personalize.nbest import NBest
 from sottovoce.personalize.rescoring import POWERS, Tuned, rescore, split_clients, tune_weights
 from sottovoce.personalize.stream import Personalisation
@@ -24,8 +25,9 @@ from sottovoce.personalize.stream import Personalisation
 
 @click.command(name="rescore")
 @click.argument("nbest")
-@click.option("--lm", "model", required=True,
-              help="Folder of `lm train` or of Hugging Face, ARPA file, or KenLM's.")  # fmt: skip
+@click.option("--lm", "models", required=True, multiple=True,
+              help="Folder of `lm train` or of Hugging Face, ARPA file, or KenLM's; "
+              "several of `lm train` are mixed evenly.")  # fmt: skip
 @click.option("--vocabulary", help="Public words of a model of KenLM or Hugging Face.")
 @click.option("--kenlm", is_flag=True, help="Score an ARPA file by KenLM.")
 @click.option("--marginals", help="marginals.json of `federate`, for the global term.")
@@ -45,7 +47,9 @@ from sottovoce.personalize.stream import Personalisation
 @click.option("-o", "--output",
               help="Folder (or .jsonl file) for the chosen texts and run.json.")  # fmt: skip
 @json_option
-def rescore_verb(nbest: str, model: str, source_format: str, as_json: bool, **options: Any) -> None:
+def rescore_verb(
+    nbest: str, models: tuple[str, ...], source_format: str, as_json: bool, **options: Any
+) -> None:
     """Choose again among the hypotheses in NBEST; print word error rates before and after.
 
     \b
@@ -53,7 +57,7 @@ def rescore_verb(nbest: str, model: str, source_format: str, as_json: bool, **op
     """
     started = time.monotonic()
     words = load_vocabulary(options["vocabulary"]) if options["vocabulary"] else None
-    loaded = load_lm(model, words, kenlm=options["kenlm"])
+    loaded = mixed([load_lm(model, words, kenlm=options["kenlm"]) for model in models])
     lists = [_with_client(each) for each in read_nbest(nbest, source_format)]
     marginals = Marginals.load(options["marginals"]) if options["marginals"] else None
     everybody = marginals.over(loaded.vocabulary) if marginals else None
@@ -74,7 +78,7 @@ def rescore_verb(nbest: str, model: str, source_format: str, as_json: bool, **op
         run = {
             "verb": "rescore",
             "versions": {"sottovoce": __version__},
-            "configuration": {"lm": model, "from": source_format, **options},
+            "configuration": {"lm": ", ".join(models), "from": source_format, **options},
             "seed": None,
             "ledger": None,
             # Personal counts stay on the device; what was released is the marginals.

@@ -13,8 +13,10 @@ from sottovoce.personalize.federation import clients_of, ledger_for, server_for
 from sottovoce.personalize.formats import FORMATS, read_nbest, write_nbest
 from sottovoce.personalize.language_model import LanguageModel, load_lm
 from sottovoce.personalize.marginals import Marginals
+from sottovoce.personalize.mixture import MixedLM
 from sottovoce.personalize.nbest import Hypothesis, NBest, by_client
 from sottovoce.personalize.ngram.training import train_ngram
+from sottovoce.personalize.phrases import PhraseCache
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.release import CountRelease
 from sottovoce.personalize.rescoring import Tuned, rescore, split_clients, tune_weights
@@ -40,8 +42,10 @@ __all__ = [
     "LanguageModel",
     "Lidstone",
     "Marginals",
+    "MixedLM",
     "NBest",
     "Personalisation",
+    "PhraseCache",
     "Refused",
     "ReleasePlan",
     "RoundReport",

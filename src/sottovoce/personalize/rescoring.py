@@ -14,13 +14,14 @@ from sottovoce.errors import InvalidInput
 from sottovoce.personalize.adaptation import Adaptation
 from sottovoce.personalize.language_model import LanguageModel
 from sottovoce.personalize.nbest import NBest
-from sottovoce.personalize.scores import Grid, Scores, ScoreTable, Weights, tune
+from sottovoce.personalize.scores import Scores, ScoreTable, Weights
 from sottovoce.personalize.stream import (
     Personalisation,
     adapted_scores,
     background_scores,
     personal_factors,
 )
+from sottovoce.personalize.tuning import tune
 from sottovoce.personalize.vocabulary import Vector
 from sottovoce.personalize.wer import (
     Interval,
@@ -125,19 +126,18 @@ def tune_weights(
     everybody: Everybody = None,
     *,
     powers: Sequence[float] = POWERS,
-    grid: Grid | None = None,
 ) -> Tuned:
-    """The weights and the power with the fewest errors on these lists."""
+    """The weights and the power that expect the fewest errors on these lists."""
     plain = background_scores(lists, model)
     words = model.vocabulary
-    _, background, _ = tune({0.0: ScoreTable(lists, plain, words)}, grid)
+    _, background, _ = tune({0.0: ScoreTable(lists, plain, words)})
     tables = {
         power: ScoreTable(
             lists, _scores(lists, model, settings, everybody, power) if power else plain, words
         )
         for power in powers
     }
-    power, adapted, _ = tune(tables, grid)
+    power, adapted, _ = tune(tables)
     return Tuned(background, adapted, power)
 
 

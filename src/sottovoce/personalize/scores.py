@@ -1,18 +1,21 @@
-"""Second-pass totals: one formula, its weights, and tuning them on a development part.
+"""Second-pass totals: one formula and its weights.
 
-total = acoustic A + scale ((1 - mix) L1 + mix L2) + bonus n + unknown o, where A is the acoustic
-score (or the first pass's total where that is all there is), L1 the first pass's language model, L2
-the second one, n the number of words and o the number of those that the second model does not know:
-for it they are all one word, which is likelier than any of them. `per_word` multiplies A by n, for
-tools that divided by length.
+total = acoustic A + average A / n + scale ((1 - mix) L1 + mix L2) + bonus n + unknown o
++ hesitation z, where A is the acoustic score (or the first pass's total where that is all there
+is), L1 the first pass's language model, L2 the second one, n the number of words, o the number of
+those that the second model does not know (for it they are all one word, which is likelier than any
+of them) and z the number of hesitations ("um"), which some recognisers are taught to leave out and
+some transcripts keep. Summed scores favour short hypotheses, so their average matters too.
+`per_word` is for tools that divided by length: what they give is the average, and A is n times it.
+`tuning` finds the weights.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import product
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
@@ -21,6 +24,25 @@ from sottovoce.personalize.vocabulary import Vector, Vocabulary
 from sottovoce.personalize.wer import reference_of, word_errors
 
 Scores = Mapping[str, Sequence[float]]
+
+HESITATIONS = frozenset(
+    (
+        "ah",
+        "eh",
+        "er",
+        "erm",
+        "hm",
+        "hmm",
+        "mhm",
+        "mm",
+        "mm-hmm",
+        "mmm",
+        "uh",
+        "uh-huh",
+        "um",
+        "umm",
+    )
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,25 +55,30 @@ class Weights:
     """
 
     acoustic: float = 1.0
+    average: float = 0.0
     scale: float = 1.0
     mix: float = 0.5
     bonus: float = 0.0
     per_word: bool = False
     unknown: float = 0.0
+    hesitation: float = 0.0
 
     def __post_init__(self) -> None:
         _validate.not_negative("acoustic", self.acoustic)
+        _validate.not_negative("average", self.average)
         _validate.not_negative("scale", self.scale)
         _validate.probability("mix", self.mix)
         _validate.between("bonus", self.bonus, -1e3, 1e3)
         _validate.between("unknown", self.unknown, -1e3, 1e3)
+        _validate.between("hesitation", self.hesitation, -1e3, 1e3)
 
     def total(self, hypothesis: Hypothesis, second: float, unknown: int = 0) -> float:
-        length = len(hypothesis.words)
-        heard = acoustic_of(hypothesis) * (length if self.per_word else 1)
+        length, given = len(hypothesis.words), acoustic_of(hypothesis)
+        summed, mean = (given * length, given) if self.per_word else (given, given / max(length, 1))
         language = (1 - self.mix) * (hypothesis.lm or 0.0) + self.mix * second
         words = self.bonus * length + self.unknown * unknown
-        return self.acoustic * heard + self.scale * language + words
+        words += self.hesitation * hesitations(hypothesis)
+        return self.acoustic * summed + self.average * mean + self.scale * language + words
 
     def choose(
         self, heard: NBest, second: Sequence[float], vocabulary: Vocabulary | None = None
@@ -94,6 +121,15 @@ def unknown_words(hypothesis: Hypothesis, vocabulary: Vocabulary | None) -> int:
     return sum(word not in vocabulary.index for word in hypothesis.words)
 
 
+def hesitations(hypothesis: Hypothesis) -> int:
+    """How many words only say that somebody is thinking.
+
+    >>> hesitations(Hypothesis("um call uh mum"))
+    2
+    """
+    return sum(word in HESITATIONS for word in hypothesis.words)
+
+
 class ScoreTable:
     """The parts of the totals of many lists as padded arrays, with the errors of every choice.
 
@@ -108,7 +144,7 @@ class ScoreTable:
             raise InvalidInput("Expected N-best lists to tune weights on, got none.")
         shape = (len(kept), max(len(each.hypotheses) for each in kept))
         self.acoustic, self.first, self.second = (np.zeros(shape) for _ in range(3))
-        self.words, self.unknown = np.zeros(shape), np.zeros(shape)
+        self.words, self.unknown, self.hesitations = (np.zeros(shape) for _ in range(3))
         self.absent = np.ones(shape, dtype=np.bool_)
         self.errors = np.zeros(shape, dtype=np.int64)
         for row, each in enumerate(kept):
@@ -119,6 +155,7 @@ class ScoreTable:
             self.second[row, :size] = second[each.id]
             self.words[row, :size] = [len(h.words) for h in each.hypotheses]
             self.unknown[row, :size] = [unknown_words(h, vocabulary) for h in each.hypotheses]
+            self.hesitations[row, :size] = [hesitations(h) for h in each.hypotheses]
             reference = reference_of(each)
             known: dict[str, int] = {}
             for place, hypothesis in enumerate(each.hypotheses):
@@ -132,11 +169,20 @@ class ScoreTable:
         table.__dict__.update(self.__dict__, second=second)
         return table
 
+    def parts(self, *, per_word: bool = False) -> NDArray[np.float64]:
+        """What the weights multiply: A, A / n, L1, L2, n, o and z along the last axis."""
+        if per_word:
+            summed, mean = self.acoustic * self.words, self.acoustic
+        else:
+            summed, mean = self.acoustic, self.acoustic / np.maximum(self.words, 1)
+        rest = (self.first, self.second, self.words, self.unknown, self.hesitations)
+        return np.stack([summed, mean, *rest], axis=-1)
+
     def picks(self, weights: Weights) -> np.ndarray:
-        heard = self.acoustic * self.words if weights.per_word else self.acoustic
-        language = (1 - weights.mix) * self.first + weights.mix * self.second
-        words = weights.bonus * self.words + weights.unknown * self.unknown
-        total = weights.acoustic * heard + weights.scale * language + words
+        first, second = weights.scale * (1 - weights.mix), weights.scale * weights.mix
+        words = (weights.bonus, weights.unknown, weights.hesitation)
+        each = np.array([weights.acoustic, weights.average, first, second, *words])
+        total = self.parts(per_word=weights.per_word) @ each
         choice: np.ndarray = np.where(self.absent, -np.inf, total).argmax(axis=1)
         return choice
 
@@ -144,50 +190,3 @@ class ScoreTable:
         """Word errors of the choices that these weights make."""
         picks = self.picks(weights)
         return int(self.errors[np.arange(len(picks)), picks].sum())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Grid:
-    """Values to try for every weight; the mix stays as given where there is no first-pass lm."""
-
-    scale: tuple[float, ...] = (
-        0.0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.35, 0.5, 0.75, 1.0,
-    )  # fmt: skip
-    mix: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
-    bonus: tuple[float, ...] = (
-        0.0, -0.01, 0.01, -0.02, 0.02, -0.05, 0.05, -0.1, 0.1, -0.2, 0.2, -0.35, 0.35, -0.5, 0.5,
-        -1.0, 1.0, -2.0, 2.0,
-    )  # fmt: skip
-    per_word: tuple[bool, ...] = (False, True)
-    unknown: tuple[float, ...] = (0.0, -0.2, -0.8)
-
-    def weights(self, table: ScoreTable) -> Iterator[Weights]:
-        """All weights that can make a difference for this table."""
-        # Without a first-pass model the mix only rescales the second one.
-        mixes = self.mix if table.first.any() else (1.0,)
-        unknowns = self.unknown if table.unknown.any() else (0.0,)
-        for unknown, scale, mix, bonus, per_word in product(
-            unknowns, self.scale, mixes, self.bonus, self.per_word
-        ):
-            yield Weights(scale=scale, mix=mix, bonus=bonus, per_word=per_word, unknown=unknown)
-
-
-def tune(
-    tables: Mapping[float, ScoreTable], grid: Grid | None = None
-) -> tuple[float, Weights, int]:
-    """The power and weights with the fewest word errors; `tables` has the scores of each power.
-
-    Ties go to the earliest in the grid, that is to the smallest weight of the language model.
-    """
-    grid = grid or Grid()
-    if not tables:
-        raise InvalidInput("Expected scores for at least one power, got none.")
-    best: tuple[int, float, Weights] | None = None
-    for power, table in tables.items():
-        for weights in grid.weights(table):
-            errors = table.count(weights)
-            if best is None or errors < best[0]:
-                best = (errors, power, weights)
-    assert best is not None
-    errors, power, weights = best
-    return power, replace(weights), errors

@@ -25,7 +25,6 @@ from sottovoce.personalize.neural.training import (  # noqa: E402
 from sottovoce.personalize.neural.trie import (  # noqa: E402
     PrefixTree,
     score_one_by_one,
-    score_tree,
 )
 
 # Other tests want the cores as well, and these models are tiny.
@@ -34,7 +33,7 @@ torch.set_num_threads(1)
 TEXT = ["call mum now", "call dad", "call mum", "hang up now", "please call mum"] * 8
 WORDS = Vocabulary.from_text(TEXT, size=9)
 SMALL = TransformerShape(embedding=32, feed_forward=64, blocks=2, heads=4, longest=12)
-OPTIONS = TrainingOptions(epochs=3, batch_words=64, learning_rate=3e-3, warm_up=5)
+OPTIONS = TrainingOptions(epochs=3, batch_words=32, learning_rate=1e-2, warm_up=5, save_every=2)
 SENTENCES = st.lists(
     st.lists(st.sampled_from([*WORDS.words, "zebra"]), max_size=15), min_size=1, max_size=8
 )
@@ -57,7 +56,7 @@ def test_the_tree_scores_as_one_by_one(
 ) -> None:
     model = small()
     factors = np.random.default_rng(1).normal(size=len(WORDS)) if adapted else None
-    together = score_tree(model, sentences, factors, normalise=normalise)
+    together = model.score(sentences, factors, normalise=normalise)
     alone = score_one_by_one(model, sentences, factors, normalise=normalise)
     assert np.allclose(together, alone, atol=1e-4)
 
@@ -68,7 +67,7 @@ def test_a_wrong_mask_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         PrefixTree, "ancestors", lambda self: np.tri(len(self.words), dtype=np.bool_)
     )
-    assert not np.allclose(score_tree(small(), sentences), right, atol=1e-3)
+    assert not np.allclose(small().score(sentences), right, atol=1e-3)
 
 
 def test_probabilities_sum_to_one() -> None:
@@ -79,9 +78,9 @@ def test_probabilities_sum_to_one() -> None:
     # One word and the end, over all words, and the end at once.
     first = raised.log_softmax(-1).exp()
     assert float(first.sum()) == pytest.approx(1, abs=1e-5)
-    (empty,) = score_tree(model, [[]], factors)
+    (empty,) = model.score([[]], factors)
     assert empty == pytest.approx(float(first[model.boundary].log()), abs=1e-4)
-    assert score_tree(model, []) == []
+    assert model.score([]) == []
 
 
 def test_training_learns_and_a_resumed_run_is_the_same(tmp_path: Path) -> None:
@@ -106,6 +105,39 @@ def test_training_learns_and_a_resumed_run_is_the_same(tmp_path: Path) -> None:
     checkpoint.write_bytes(b"damaged")
     with pytest.raises(InvalidInput, match="Expected a checkpoint of this model"):
         next(train_transformer(other, TEXT, TEXT, OPTIONS, checkpoint=checkpoint))
+
+
+class Stopped(Exception):
+    """What a person does who presses Ctrl-C."""
+
+
+def test_a_run_that_stops_within_an_epoch_is_the_same_too(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    start = TransformerLM(WORDS, SMALL)
+    again = TransformerLM(WORDS, SMALL)
+    again.load_state_dict(start.state_dict())
+    seen: list[int] = []
+    whole = list(train_transformer(start, TEXT, TEXT, OPTIONS, on_words=seen.append))
+    late = (seen.index(max(seen)) + 1) // 2 * 2 - 1
+
+    def stop(words: int) -> None:
+        if words == seen[late]:
+            raise Stopped
+
+    checkpoint = tmp_path / "checkpoint.pt"
+    with pytest.raises(Stopped):
+        list(train_transformer(again, TEXT, TEXT, OPTIONS, checkpoint=checkpoint, on_words=stop))
+    other = TransformerLM(WORDS, SMALL)
+    told: list[int] = []
+    resumed = list(
+        train_transformer(other, TEXT, TEXT, OPTIONS, checkpoint=checkpoint, on_words=told.append)
+    )
+    # It goes on after the last checkpoint, not at the start of the epoch, and reports all of it.
+    assert 0 < len(seen) - len(told) <= late
+    assert [report.epoch for report in resumed] == [1, 2, 3]
+    for one, other_one in zip(whole, resumed, strict=True):
+        assert one.train_loss == pytest.approx(other_one.train_loss, rel=1e-4)
+        assert one.valid_perplexity == pytest.approx(other_one.valid_perplexity, rel=1e-4)
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:

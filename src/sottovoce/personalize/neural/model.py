@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -130,6 +132,18 @@ class TransformerLM(nn.Module):
         from sottovoce.personalize.neural.trie import score_tree
 
         return score_tree(self, sentences, log_factors, normalise=normalise)
+
+    def score_words(
+        self,
+        sentences: Sequence[Sequence[str]],
+        log_factors: Vector | None = None,
+        *,
+        normalise: bool = True,
+    ) -> tuple[Vector, NDArray[np.int64]]:
+        """ln p of every word and end, sentence after sentence, and whose sentence it is."""
+        from sottovoce.personalize.neural.trie import score_tree_words
+
+        return score_tree_words(self, sentences, log_factors, normalise=normalise)
 
 
 def _waves(longest: int, width: int) -> Tensor:

@@ -1,7 +1,8 @@
 """Training the Transformer on public text: batches of whole sentences, Adam, checkpoints.
 
 Nothing here is private: the background model is made from public text, and only its output is
-adapted to people. An interrupted run continues from its checkpoint with the same batches.
+adapted to people. An interrupted run continues from its checkpoint with the same batches, in the
+middle of an epoch too. The learning rate rises during the warm-up and falls to a tenth at the end.
 """
 
 import math
@@ -22,20 +23,25 @@ from sottovoce.errors import InvalidInput
 from sottovoce.personalize.neural.model import TransformerLM
 
 _IGNORED = -100
+_LAST_RATE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """How to train; a batch holds at most `batch_words` words, padding included."""
+    """How to train; a batch holds at most `batch_words` words, padding included.
+
+    A checkpoint is written after every epoch and every `save_every` batches.
+    """
 
     epochs: int = 3
     batch_words: int = 2048
     learning_rate: float = 1e-3
     warm_up: int = 200
+    save_every: int = 50
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_words", "warm_up"):
+        for name in ("epochs", "batch_words", "warm_up", "save_every"):
             _validate.at_least_one(name, getattr(self, name))
         _validate.positive("learning_rate", self.learning_rate)
 
@@ -47,6 +53,16 @@ class Progress:
     epoch: int
     train_loss: float
     valid_perplexity: float
+
+
+@dataclass
+class _Place:
+    """How far training has come: the current epoch, and what was done of it."""
+
+    epoch: int = 1
+    batch: int = 0
+    lost: float = 0.0
+    words: int = 0
 
 
 def train_transformer(
@@ -64,14 +80,17 @@ def train_transformer(
     if not encoded:
         raise InvalidInput("Expected public text to train on, got none.")
     optimiser = torch.optim.AdamW(model.parameters(), lr=options.learning_rate, weight_decay=0.01)
-    done = _resume(model, optimiser, options, checkpoint)
-    for epoch in range(done + 1, options.epochs + 1):
-        # Every epoch has its own seed, so a resumed run sees the batches it would have seen.
-        torch.manual_seed(options.seed * 1_000_003 + epoch)
-        loss = _one_epoch(model, optimiser, encoded, options, epoch, on_words)
-        report = Progress(epoch, loss, perplexity(model, valid))
+    place = _resume(model, optimiser, options, checkpoint)
+    while place.epoch <= options.epochs:
+        for _ in _rest_of_epoch(model, optimiser, encoded, options, place):
+            on_words(place.words)
+            if checkpoint is not None and place.batch % options.save_every == 0:
+                _save(model, optimiser, options, place, checkpoint)
+        loss = place.lost / place.words
+        report = Progress(place.epoch, loss, perplexity(model, valid))
+        place = _Place(place.epoch + 1)
         if checkpoint is not None:
-            _save(model, optimiser, options, epoch, checkpoint)
+            _save(model, optimiser, options, place, checkpoint)
         yield report
 
 
@@ -90,32 +109,46 @@ def perplexity(model: TransformerLM, lines: Sequence[str], batch_words: int = 40
     return math.exp(lost / words)
 
 
-def _one_epoch(
+def _rest_of_epoch(
     model: TransformerLM,
     optimiser: torch.optim.Optimizer,
     encoded: list[list[int]],
     options: TrainingOptions,
-    epoch: int,
-    on_words: Callable[[int], None],
-) -> float:
-    rng = np.random.default_rng([options.seed, epoch])
+    place: _Place,
+) -> Iterator[None]:
+    """Train on the batches of an epoch that were not seen yet; `place` goes along."""
+    rng = np.random.default_rng([options.seed, place.epoch])
     batches = list(_batches(encoded, options.batch_words, rng.permutation(len(encoded))))
-    lost, seen = 0.0, 0
     model.train()
-    for number in rng.permutation(len(batches)):
+    for number in rng.permutation(len(batches))[place.batch :]:
+        step = (place.epoch - 1) * len(batches) + place.batch
+        # Every batch has its own seed, so a resumed run drops out what it would have dropped.
+        torch.manual_seed(options.seed * 1_000_003 + step)
+        rate = learning_rate(options, step + 1, len(batches) * options.epochs)
+        for group in optimiser.param_groups:
+            group["lr"] = rate
         inputs, targets = _padded(model, batches[number])
         optimiser.zero_grad()
         loss = _loss(model, inputs, targets, "mean")
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        step = _steps(optimiser) + 1
-        for group in optimiser.param_groups:
-            group["lr"] = options.learning_rate * min(1.0, step / options.warm_up)
         optimiser.step()
         words = int((targets != _IGNORED).sum())
-        lost, seen = lost + float(loss.detach()) * words, seen + words
-        on_words(seen)
-    return lost / seen
+        place.lost += float(loss.detach()) * words
+        place.words += words
+        place.batch += 1
+        yield
+
+
+def learning_rate(options: TrainingOptions, step: int, steps: int) -> float:
+    """The rate of one step of so many: a short rise, then a straight line down to a tenth.
+
+    >>> options = TrainingOptions(learning_rate=1.0, warm_up=2)
+    >>> [round(learning_rate(options, step, 10), 2) for step in (1, 2, 10)]
+    [0.46, 0.82, 0.1]
+    """
+    fallen = 1 - (1 - _LAST_RATE) * step / steps
+    return options.learning_rate * min(1.0, step / options.warm_up) * fallen
 
 
 def _batches(
@@ -151,24 +184,18 @@ def _loss(model: TransformerLM, inputs: Tensor, targets: Tensor, reduction: str)
     return functional.cross_entropy(model.logits(states), targets[kept], reduction=reduction)
 
 
-def _steps(optimiser: torch.optim.Optimizer) -> int:
-    for state in optimiser.state.values():
-        return int(state["step"])
-    return 0
-
-
 def _save(
     model: TransformerLM,
     optimiser: torch.optim.Optimizer,
     options: TrainingOptions,
-    epoch: int,
+    place: _Place,
     path: Path,
 ) -> None:
     state: dict[str, Any] = {
         "model": model.state_dict(),
         "optimiser": optimiser.state_dict(),
         "options": asdict(options),
-        "epoch": epoch,
+        "place": asdict(place),
     }
     with output(path) as stream:
         torch.save(state, stream)
@@ -179,9 +206,9 @@ def _resume(
     optimiser: torch.optim.Optimizer,
     options: TrainingOptions,
     path: Path | None,
-) -> int:
+) -> _Place:
     if path is None or not path.exists():
-        return 0
+        return _Place()
     try:
         # Tensors and plain values only: a checkpoint cannot run code.
         state = torch.load(path, weights_only=True)
@@ -193,6 +220,6 @@ def _resume(
             )
         model.load_state_dict(state["model"])
         optimiser.load_state_dict(state["optimiser"])
-    except (KeyError, RuntimeError, EOFError, OSError, UnpicklingError) as problem:
+        return _Place(**state["place"])
+    except (KeyError, TypeError, RuntimeError, EOFError, OSError, UnpicklingError) as problem:
         raise InvalidInput(f"Expected a checkpoint of this model in {path}: {problem}") from problem
-    return int(state["epoch"])

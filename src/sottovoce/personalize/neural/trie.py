@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from sottovoce.personalize.neural.model import TransformerLM
 from sottovoce.personalize.vocabulary import Vector
 
+Ints = NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class PrefixTree:
@@ -50,6 +52,18 @@ class PrefixTree:
         as_ints = [np.array(column, dtype=np.int64) for column in (words, parents, depths)]
         return cls(as_ints[0], as_ints[1], as_ints[2], leaves)
 
+    def path(self, leaf: int) -> list[int]:
+        """The nodes from below the root down to a leaf.
+
+        >>> PrefixTree.of([[5, 7], [5, 8]], start=9).path(3)
+        [1, 3]
+        """
+        nodes = []
+        while leaf > 0:
+            nodes.append(leaf)
+            leaf = int(self.parents[leaf])
+        return nodes[::-1]
+
     def ancestors(self) -> NDArray[np.bool_]:
         """Row i marks node i and everything above it."""
         size = len(self.words)
@@ -61,7 +75,6 @@ class PrefixTree:
         return mask
 
 
-@torch.inference_mode()
 def score_tree(
     model: TransformerLM,
     sentences: Sequence[Sequence[str]],
@@ -69,32 +82,47 @@ def score_tree(
     *,
     normalise: bool = True,
 ) -> list[float]:
-    """ln p of every sentence with its end, under the adapted model if there are factors.
+    """ln p of every sentence with its end, under the adapted model if there are factors."""
+    values, owners = score_tree_words(model, sentences, log_factors, normalise=normalise)
+    return [float(total) for total in np.bincount(owners, values, minlength=len(sentences))]
+
+
+@torch.inference_mode()
+def score_tree_words(
+    model: TransformerLM,
+    sentences: Sequence[Sequence[str]],
+    log_factors: Vector | None = None,
+    *,
+    normalise: bool = True,
+) -> tuple[Vector, Ints]:
+    """ln p of every word and end, sentence after sentence, and whose sentence it is.
 
     Normalising exactly costs nothing: ln Z is the difference of two logarithms of sums over the
     same scores, and only the adapted one is needed.
     """
     if not sentences:
-        return []
+        return np.zeros(0), np.zeros(0, dtype=np.int64)
     model.eval()
     tree = PrefixTree.of([model.encode(each) for each in sentences], model.boundary)
     mask = torch.from_numpy(tree.ancestors())[None, None]
     words, parents, depths = map(torch.from_numpy, (tree.words, tree.parents, tree.depths))
     states = model.states(words[None], depths[None], mask)[0]
     scores = model.logits(states)
-    ends = torch.full((len(words),), model.boundary)
     plain = scores.logsumexp(dim=1) if log_factors is None or not normalise else None
     if log_factors is not None:
         # In place: the matrix of nodes times words is the largest thing here.
         scores += model.factors(log_factors)
     totals = scores.logsumexp(dim=1) if plain is None else plain
-    # What each node adds to its parent's path, from the root down: parents come before children.
-    steps = (scores[parents[1:], words[1:]] - totals[parents[1:]]).double().tolist()
-    last = (scores.gather(1, ends[:, None])[:, 0] - totals).double().tolist()
-    path = [0.0]
-    for step, parent in zip(steps, tree.parents[1:].tolist(), strict=True):
-        path.append(path[parent] + step)
-    return [path[leaf] + last[leaf] for leaf in tree.leaves]
+    # What each node adds after its parent (the root adds nothing), and what an end adds after it.
+    steps = (scores[parents, words] - totals[parents]).double().numpy()
+    ends = (scores[:, model.boundary] - totals).double().numpy()
+    values: list[float] = []
+    owners: list[int] = []
+    for owner, leaf in enumerate(tree.leaves):
+        path = tree.path(leaf)
+        values += [*steps[path].tolist(), float(ends[leaf])]
+        owners += [owner] * (len(path) + 1)
+    return np.array(values), np.array(owners, dtype=np.int64)
 
 
 @torch.inference_mode()

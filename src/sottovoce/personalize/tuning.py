@@ -1,0 +1,107 @@
+"""Weights with the fewest expected word errors on a development part.
+
+The best of a thousand weights on a grid is the one that was lucky on few lists. So the choice is
+softened: a hypothesis is taken with the probability exp(total) / sum exp(total), and the errors
+that this expects have a gradient. The sum of squared weights is added, each in units of how much
+its part varies within a list; it keeps weights small that hardly matter.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.scores import ScoreTable, Weights
+from sottovoce.personalize.vocabulary import Vector
+
+# More of A, of its average and of a language model is better; words may count either way.
+LEAST = (0.0, 0.0, 0.0, 0.0, -np.inf, -np.inf, -np.inf)
+
+Parts = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One weight a part, and the errors expected with them, the pull of the weights included."""
+
+    weights: Vector
+    expected: float
+
+
+def least_errors(
+    parts: Parts,
+    errors: NDArray[np.int64],
+    absent: NDArray[np.bool_],
+    least: Sequence[float] = LEAST,
+    pull: float = 1.0,
+) -> Fit:
+    """The weights of `parts` (lists x hypotheses x parts) that expect the fewest `errors`.
+
+    It starts from the first part alone; no weight falls below its value in `least`.
+    """
+    present = ~absent
+    means = (parts * present[..., None]).sum(axis=1) / present.sum(axis=1)[:, None]
+    varying = np.where(absent[..., None], 0.0, parts - means[:, None])
+    spread = np.sqrt((varying**2).sum(axis=(0, 1)) / present.sum())
+    # What never varies cannot matter, and weighs nothing.
+    known = spread > 1e-12
+    unit = np.where(known, spread, 1.0)
+    units = varying / unit
+
+    start = np.zeros(parts.shape[-1])
+    start[0] = 1.0
+    bounds = [(low, None) for low in least]
+    given = (units, errors, absent, pull)
+    # A hundredth of an error in ten thousand is close enough.
+    found = minimize(
+        expected_errors, start, given, "L-BFGS-B", jac=True, bounds=bounds, options={"ftol": 1e-6}
+    )
+    return Fit(np.where(known, found.x / unit, 0.0), float(found.fun))
+
+
+def expected_errors(
+    weights: Vector,
+    units: Parts,
+    errors: NDArray[np.int64],
+    absent: NDArray[np.bool_],
+    pull: float,
+) -> tuple[float, Vector]:
+    """Errors of a softened choice plus the pull, and their gradient."""
+    total = np.where(absent, -np.inf, units @ weights)
+    chances = np.exp(total - total.max(axis=1, keepdims=True))
+    chances /= chances.sum(axis=1, keepdims=True)
+    risk = (chances * errors).sum(axis=1, keepdims=True)
+    slope = np.tensordot(chances * (errors - risk), units)
+    return float(risk.sum() + pull * weights @ weights), slope + 2 * pull * weights
+
+
+def tune(tables: Mapping[float, ScoreTable]) -> tuple[float, Weights, int]:
+    """The power and weights that expect the fewest errors, and how many errors they make.
+
+    `tables` has the scores of each power. Ties go to the earliest.
+    """
+    if not tables:
+        raise InvalidInput("Expected scores for at least one power, got none.")
+    best: tuple[float, float, Weights] | None = None
+    for power, table in tables.items():
+        for per_word in (False, True):
+            fit = least_errors(table.parts(per_word=per_word), table.errors, table.absent)
+            if best is None or fit.expected < best[0]:
+                best = (fit.expected, power, _named(fit.weights, per_word=per_word))
+    assert best is not None
+    _, power, weights = best
+    return power, weights, tables[power].count(weights)
+
+
+def _named(values: Vector, *, per_word: bool) -> Weights:
+    # Only their proportions matter; the largest becomes 1, which is easier to read.
+    values = values / max(float(np.abs(values).max()), 1e-12)
+    acoustic, average, first, second, bonus, unknown, hesitation = values.tolist()
+    scale = first + second
+    return Weights(
+        acoustic=acoustic, average=average, scale=scale, mix=second / scale if scale > 0 else 1.0,
+        bonus=bonus, per_word=per_word, unknown=unknown, hesitation=hesitation,
+    )  # fmt: skip

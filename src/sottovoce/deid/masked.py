@@ -9,10 +9,10 @@ learns from the values that the attacker knows what its vector of a mask stands 
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sottovoce._transformers import quiet
 from sottovoce.deid.attacks import Attack
 from sottovoce.deid.pairing import Told
 from sottovoce.deid.replace.letters import canonical
@@ -44,7 +44,7 @@ class MaskedModel:
                 "Expected the package transformers for a masked language model; install "
                 "sottovoce[bert]."
             ) from None
-        with _quiet(transformers):
+        with quiet(transformers):
             try:
                 self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
                     path, local_files_only=True
@@ -192,18 +192,3 @@ def _learnt(told: Sequence[Told], model: MaskedModel, known: Sequence[Told]) -> 
 
     optimiser.step(loss)  # type: ignore[no-untyped-call]
     return [names[place] for place in layer(asked).argmax(1).tolist()]
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Without progress bars and reports on weights, which are looked at here."""
-    logging = transformers.utils.logging
-    shown, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if shown:
-            logging.enable_progress_bar()

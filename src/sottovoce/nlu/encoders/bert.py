@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from sottovoce import _validate
+from sottovoce._transformers import quiet
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.base import Encoded, Encoder, Prepared
 from sottovoce.nlu.encoders.pieces import Marks, Pieces
@@ -97,7 +98,7 @@ class Bert(Encoder):
         place = str(where) if where.is_dir() else str(name)
         if (where / VALID).is_dir():
             settle(where)
-        with _quiet(transformers), _readable(name):
+        with quiet(transformers), _readable(name):
             network, found = transformers.AutoModel.from_pretrained(
                 place,
                 use_safetensors=True,
@@ -138,7 +139,7 @@ class Bert(Encoder):
         """
         transformers = _transformers()
         where = minilm_folder() if str(tokenizer) == MINILM else Path(tokenizer)
-        with _quiet(transformers), _readable(tokenizer):
+        with quiet(transformers), _readable(tokenizer):
             found = transformers.AutoTokenizer.from_pretrained(
                 str(where), local_files_only=where.is_dir()
             )
@@ -328,21 +329,6 @@ def _pieces(tokenizer: Any, config: Any, name: str | Path) -> Pieces:
         positions -= padding + 1  # their positions are counted from there
     marks = Marks(start=start, end=end, unknown=unknown, padding=padding)
     return Pieces(backend, marks, positions)
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Without a progress bar for 100 tensors, and without a report that `load` makes itself."""
-    logging = transformers.utils.logging
-    shown, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if shown:
-            logging.enable_progress_bar()
 
 
 @contextmanager

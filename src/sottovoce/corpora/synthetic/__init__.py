@@ -11,12 +11,13 @@ read_messages: u00000: read my chats
 """
 
 from sottovoce._validate import one_of
-from sottovoce.corpora.synthetic.carriers import ALL, schema_of
+from sottovoce.corpora.synthetic.carriers import schema_of
+from sottovoce.corpora.synthetic.domains import NAMES
 from sottovoce.corpora.synthetic.lexicon import LEXICONS, lexicon
 from sottovoce.corpora.synthetic.schema import DomainSchema, SlotType
 from sottovoce.corpora.synthetic.stream import generate, write_jsonl
 
-DOMAINS: tuple[str, ...] = tuple(ALL)
+DOMAINS: tuple[str, ...] = NAMES
 
 
 def schema(domain: str) -> DomainSchema:
@@ -26,7 +27,7 @@ def schema(domain: str) -> DomainSchema:
     >>> len(communication.intents), len(communication.slot_types)
     (18, 19)
     """
-    one_of("domain", domain, ALL)
+    one_of("domain", domain, NAMES)
     return schema_of(domain)
 
 

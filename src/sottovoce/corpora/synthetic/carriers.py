@@ -6,18 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sottovoce.corpora.synthetic.communication import COMMUNICATION
+from sottovoce.corpora.synthetic.domains import domain_of
 from sottovoce.corpora.synthetic.draws import Numbers, Shares, cumulative, key
 from sottovoce.corpora.synthetic.grammar import Phrase, expand
-from sottovoce.corpora.synthetic.health import HEALTH
 from sottovoce.corpora.synthetic.kinds import KINDS, PARTS
 from sottovoce.corpora.synthetic.schema import MOODS, Domain, DomainSchema, Intent, SlotType
 from sottovoce.corpora.synthetic.speech import Words, agree, leads, tails
 from sottovoce.corpora.synthetic.values import Values
-from sottovoce.corpora.synthetic.video import VIDEO
 from sottovoce.errors import InvalidInput
 
-ALL = {domain.name: domain for domain in (COMMUNICATION, HEALTH, VIDEO)}
 MOST_HOLES = 5
 MOST_WORDS = 40  # of a slot value
 
@@ -83,11 +80,11 @@ class Catalogue:
 
 @cache
 def catalogue(domain: str) -> Catalogue:
-    return Catalogue(ALL[domain])
+    return Catalogue(domain_of(domain))
 
 
 def schema_of(domain: str) -> DomainSchema:
-    declared = ALL[domain]
+    declared = domain_of(domain)
     return DomainSchema(
         domain=domain,
         intents=tuple(sorted(declared.intents)),

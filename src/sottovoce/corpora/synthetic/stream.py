@@ -14,7 +14,8 @@ import numpy as np
 from sottovoce._validate import at_least_one, one_of
 from sottovoce.corpora.atomic import output
 from sottovoce.corpora.records import Utterance
-from sottovoce.corpora.synthetic.carriers import ALL, MOST_HOLES, Carrier, catalogue
+from sottovoce.corpora.synthetic.carriers import MOST_HOLES, Carrier, catalogue
+from sottovoce.corpora.synthetic.domains import NAMES
 from sottovoce.corpora.synthetic.draws import GOLDEN, key, mix, unit
 from sottovoce.corpora.synthetic.people import People
 from sottovoce.corpora.synthetic.speech import PLACES, agree, repair, stumble
@@ -101,7 +102,7 @@ def _line(spoken: Spoken) -> str:
 
 
 def _checked(domain: str, size: int, users: int | None, seed: int) -> Iterator[Spoken]:
-    one_of("domain", domain, ALL)
+    one_of("domain", domain, NAMES)
     at_least_one("size", size)
     if users is None:
         users = min(size, max(20, round(size**0.6)))

@@ -1,9 +1,11 @@
-"""What tests of several parts share: the public datasets and the command line."""
+"""What tests of several parts share: the public datasets, the benchmarks and the command line."""
 
+import importlib
 import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -36,6 +38,13 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the public datasets (../shared/data) are not here")
     return folder
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """The scripts of `benchmarks/`, as modules."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    return importlib.import_module
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
 """The tables of de-identification, on a dozen utterances and with a tiny encoder."""
 
-import importlib
 import json
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,14 +23,13 @@ CITIES = ("rome", "oslo", "lima", "cairo", "quito", "delhi")
 
 
 @pytest.fixture
-def tables(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    return importlib.import_module("deid_tables")
+def tables(benchmark: Callable[[str], ModuleType]) -> Any:
+    return benchmark("deid_tables")
 
 
 @pytest.fixture
-def cells(tables: Any) -> Any:
-    return importlib.import_module("deid_cells")
+def cells(benchmark: Callable[[str], ModuleType]) -> Any:
+    return benchmark("deid_cells")
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The script of the paper's tables runs, goes on where it stopped, and agrees with its page."""
 
-import importlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,14 +14,13 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def tables(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    return importlib.import_module("edpsgd_tables")
+def tables(benchmark: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark("edpsgd_tables")
 
 
 @pytest.fixture
-def tiny(tables: ModuleType) -> Any:
-    return importlib.import_module("edpsgd_models").Scale(
+def tiny(benchmark: Callable[[str], ModuleType]) -> Any:
+    return benchmark("edpsgd_models").Scale(
         train=12,
         test=12,
         epochs={"clc": 2, "bert": 2},

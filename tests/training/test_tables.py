@@ -1,5 +1,7 @@
 """Gradients of large tables by rows: the same as whole ones, step after step."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -8,9 +10,11 @@ from torch import Tensor, nn
 
 from sottovoce.training import tables
 from sottovoce.training.batches import Piece
-from sottovoce.training.gradients import OneByOneGradient
+from sottovoce.training.bookkeeping import BookKeeper
+from sottovoce.training.clipping import FlatClipping
+from sottovoce.training.gradients import ExactGradient, Gradient, OneByOneGradient
 from sottovoce.training.scaling import LayerScales
-from sottovoce.training.tables import Tables
+from sottovoce.training.tables import Pages, Tables
 
 ROWS, WIDTH = 12, 3
 
@@ -85,10 +89,42 @@ def run(gradient: OneByOneGradient, model: Words, workers: list[list[Tensor]]) -
                 gradient.backward(model(examples), piece)
 
 
-def test_the_kept_memory_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(ids, min_size=1, max_size=3), min_size=1, max_size=3))
+def test_exact_clipping_in_kept_memory_is_exact_clipping(drawn: list[list[list[int]]]) -> None:
+    """Tied and padded tables, several pieces a step, and steps that look up other rows."""
+    model = Words()
+    expected, keeper = BookKeeper(model), BookKeeper(model, Pages())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "LARGE", 1)
+        for step in (drawn, drawn[::-1], drawn[:1]):
+            by_keeper = []
+            for each in (expected, keeper):
+                model.zero_grad()
+                for piece in step:
+                    with each.record():
+                        each.backward(model(torch.tensor(piece)))
+                    each.accumulate(torch.linspace(0.5, 1.0, len(piece)))
+                found = [p.grad for p in model.parameters() if p.requires_grad]
+                by_keeper.append([each.clone() for each in found if each is not None])
+            torch.testing.assert_close(*by_keeper)
+
+
+def exact(model: nn.Module) -> ExactGradient:
+    return ExactGradient(model, FlatClipping(clip_norm=1.0), 1)
+
+
+def one_by_one(model: nn.Module) -> OneByOneGradient:
+    return OneByOneGradient(model, LayerScales.ones(model), 1.0, 1, mean=True)
+
+
+@pytest.mark.parametrize("make", [exact, one_by_one])
+def test_the_kept_memory_forgets(
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[nn.Module], Gradient]
+) -> None:
     monkeypatch.setattr(tables, "LARGE", 1)
     model = nn.Sequential(nn.Embedding(4, 2), nn.Flatten(), nn.Linear(2, 1))
-    gradient = OneByOneGradient(model, LayerScales.ones(model), 1.0, 1, mean=True)
+    gradient = make(model)
     touched = []
     for row in (1, 3):
         gradient.begin()

@@ -5,11 +5,16 @@ at every step; for a small BERT that costs more than its clipping and noise toge
 makes sparse gradients instead, and they are added up in memory that is kept for the next step.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from mmap import mmap
 
 import torch
 from torch import Tensor, nn
+
+if LARGE_PAGES := sys.platform == "linux":
+    from mmap import MADV_DONTNEED, MADV_HUGEPAGE, MAP_ANONYMOUS, MAP_PRIVATE
 
 # Tables below this number of entries are not worth the trouble.
 LARGE = 1 << 20
@@ -36,7 +41,6 @@ class Tables:
             and module.weight.numel() >= LARGE
             and not (module.sparse or module.scale_grad_by_freq)
         ]
-        self._kept: dict[nn.Parameter, Tensor] = {}
 
     @contextmanager
     def by_rows(self) -> Iterator[None]:
@@ -48,9 +52,44 @@ class Tables:
             for module in self._modules:
                 module.sparse = False
 
+
+class Pages:
+    """Memory for the gradients of large tables, the same addresses at every step.
+
+    New memory is handed out and cleared by the system in small pages, which for the table of a
+    small BERT takes longer than its noise. Here it comes in large pages where the system has them,
+    and between steps it is given back, so that it is not missed while the model runs. Whoever asks
+    for zeros must be done with the gradients of the step before.
+    """
+
+    def __init__(self) -> None:
+        self._mapped: dict[nn.Parameter, tuple[mmap, Tensor]] = {}
+
     def zeros(self, parameter: nn.Parameter) -> Tensor:
-        """A gradient of zeros, in the memory of the last one that this table asked for."""
-        kept = self._kept.get(parameter)
-        if kept is None:
-            kept = self._kept[parameter] = torch.empty_like(parameter)
-        return kept.zero_()
+        """A gradient of zeros.
+
+        >>> pages, table = Pages(), nn.Embedding(1 << 18, 4).weight
+        >>> pages.zeros(table)[7].fill_(1.0)
+        tensor([1., 1., 1., 1.])
+        >>> pages.zeros(table)[7]
+        tensor([0., 0., 0., 0.])
+        """
+        if parameter.numel() < LARGE or not parameter.is_cpu or not LARGE_PAGES:
+            return torch.zeros_like(parameter)
+        if parameter not in self._mapped:
+            self._mapped[parameter] = _map(parameter)
+        memory, gradient = self._mapped[parameter]
+        memory.madvise(MADV_DONTNEED)
+        return gradient
+
+    def give_back(self) -> None:
+        """Let the system have the memory until it is needed again; what is in it is lost."""
+        for memory, _ in self._mapped.values():
+            memory.madvise(MADV_DONTNEED)
+
+
+def _map(parameter: nn.Parameter) -> tuple[mmap, Tensor]:
+    # Private: shared memory would keep its contents when it is given back.
+    memory = mmap(-1, parameter.numel() * parameter.element_size(), MAP_PRIVATE | MAP_ANONYMOUS)
+    memory.madvise(MADV_HUGEPAGE)
+    return memory, torch.frombuffer(memory, dtype=parameter.dtype).view(parameter.shape)

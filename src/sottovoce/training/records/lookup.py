@@ -38,9 +38,15 @@ class Lookup:
         return formed.view(self.count, *self.table)
 
     def weighted_sums(self, weights: GroupWeights) -> tuple[Tensor, ...]:
+        return (add_rows(self._weighted(weights), self.ids, self.table[0]),)
+
+    def add_weighted(self, weights: GroupWeights, total: Tensor) -> None:
+        """Add the weighted sum to a table that is there already, touching its own rows only."""
+        total.index_add_(0, self.ids, self._weighted(weights).to(total.dtype))
+
+    def _weighted(self, weights: GroupWeights) -> Tensor:
         factors = weights.groups[self.groups].to(self.rows.dtype)
-        rows = weights.clean_groups(self.rows, self.groups) * factors.unsqueeze(1)
-        return (add_rows(rows, self.ids, self.table[0]),)
+        return weights.clean_groups(self.rows, self.groups) * factors.unsqueeze(1)
 
 
 def add_rows(rows: Tensor, places: Tensor, size: int) -> Tensor:

@@ -12,8 +12,10 @@ from sottovoce.errors import InvalidInput
 from sottovoce.training.records.gram import GramCache
 from sottovoce.training.records.grouping import Grouping
 from sottovoce.training.records.inner import inner_product
+from sottovoce.training.records.lookup import Lookup
 from sottovoce.training.records.record import Record
 from sottovoce.training.records.weights import GroupWeights, spread
+from sottovoce.training.tables import Pages
 
 # Products are added up in floating point, and what cancels leaves its rounding errors behind. A
 # norm that came out too small would let a gradient pass unclipped, so as many units in the last
@@ -43,9 +45,16 @@ class _Use:
 class Tape:
     """What the rules write to during one pass. A rule needs `batched`, `rows` and `add`."""
 
-    def __init__(self, accounts: Mapping[int, Account], layers: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        accounts: Mapping[int, Account],
+        layers: int,
+        device: torch.device,
+        pages: Pages | None = None,
+    ) -> None:
         self._accounts = accounts
         self._layers = layers
+        self._pages = pages
         self._grouping: Grouping | None = None
         self.device = device
         self._uses: deque[_Use] = deque()
@@ -162,6 +171,10 @@ class Tape:
             layer = use.accounts[0].layer if weights.dim() == 2 else 0
             if layer not in factors:
                 factors[layer] = GroupWeights(self.grouping, rows[layer], finite)
+            if self._pages is not None and isinstance(use.record, Lookup):
+                (account,) = use.accounts
+                use.record.add_weighted(factors[layer], _gradient(account.parameter, self._pages))
+                continue
             sums = use.record.weighted_sums(factors[layer])
             for account, total in zip(use.accounts, sums, strict=True):
                 _add_gradient(account.parameter, total)
@@ -190,3 +203,9 @@ class Tape:
 def _add_gradient(parameter: torch.nn.Parameter, total: Tensor) -> None:
     total = total.to(parameter.dtype)
     parameter.grad = total if parameter.grad is None else parameter.grad.add_(total)
+
+
+def _gradient(parameter: torch.nn.Parameter, pages: Pages) -> Tensor:
+    if parameter.grad is None:
+        parameter.grad = pages.zeros(parameter)
+    return parameter.grad

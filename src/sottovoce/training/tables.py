@@ -5,16 +5,15 @@ at every step; for a small BERT that costs more than its clipping and noise toge
 makes sparse gradients instead, and they are added up in memory that is kept for the next step.
 """
 
-import sys
+import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from mmap import mmap
 
 import torch
 from torch import Tensor, nn
 
-if LARGE_PAGES := sys.platform == "linux":
-    from mmap import MADV_DONTNEED, MADV_HUGEPAGE, MAP_ANONYMOUS, MAP_PRIVATE
+# Linux has large pages; elsewhere memory comes as it comes.
+_LARGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 
 # Tables below this number of entries are not worth the trouble.
 LARGE = 1 << 20
@@ -63,7 +62,7 @@ class Pages:
     """
 
     def __init__(self) -> None:
-        self._mapped: dict[nn.Parameter, tuple[mmap, Tensor]] = {}
+        self._mapped: dict[nn.Parameter, tuple[mmap.mmap, Tensor]] = {}
 
     def zeros(self, parameter: nn.Parameter) -> Tensor:
         """A gradient of zeros.
@@ -74,22 +73,23 @@ class Pages:
         >>> pages.zeros(table)[7]
         tensor([0., 0., 0., 0.])
         """
-        if parameter.numel() < LARGE or not parameter.is_cpu or not LARGE_PAGES:
+        if parameter.numel() < LARGE or not parameter.is_cpu or _LARGE_PAGES is None:
             return torch.zeros_like(parameter)
         if parameter not in self._mapped:
-            self._mapped[parameter] = _map(parameter)
+            self._mapped[parameter] = _map(parameter, _LARGE_PAGES)
         memory, gradient = self._mapped[parameter]
-        memory.madvise(MADV_DONTNEED)
+        memory.madvise(mmap.MADV_DONTNEED)
         return gradient
 
     def give_back(self) -> None:
         """Let the system have the memory until it is needed again; what is in it is lost."""
         for memory, _ in self._mapped.values():
-            memory.madvise(MADV_DONTNEED)
+            memory.madvise(mmap.MADV_DONTNEED)
 
 
-def _map(parameter: nn.Parameter) -> tuple[mmap, Tensor]:
+def _map(parameter: nn.Parameter, advice: int) -> tuple[mmap.mmap, Tensor]:
     # Private: shared memory would keep its contents when it is given back.
-    memory = mmap(-1, parameter.numel() * parameter.element_size(), MAP_PRIVATE | MAP_ANONYMOUS)
-    memory.madvise(MADV_HUGEPAGE)
+    kind = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    memory = mmap.mmap(-1, parameter.numel() * parameter.element_size(), kind)
+    memory.madvise(advice)
     return memory, torch.frombuffer(memory, dtype=parameter.dtype).view(parameter.shape)

@@ -129,7 +129,6 @@ def audit_folder(
     from sottovoce.audit import audit_model
     from sottovoce.audit.attacks.membership import Attack
     from sottovoce.audit.duplicates import candidates, words
-    from sottovoce.nlu.experiment import fitting_labels
     from sottovoce.nlu.run import load_run
     from sottovoce.nlu.settings import Settings
     from sottovoce.privacy.guarantee import Guarantee
@@ -138,7 +137,7 @@ def audit_folder(
     loaded = load_run(folder)
     model, settings = loaded.model, Settings.from_json(loaded.run["asked"])
     guarantee = Guarantee.from_json(loaded.run["guarantee"])
-    known = list(filter(fitting_labels(model.schema), parts.test))
+    known = list(filter(model.schema.fits(), parts.test))
     # The same stand trial every time, so that reference models that were kept are of use.
     drawn = NoiseSource.seeded(0)
     tried = candidates(parts.train, known, sentence=words, source=drawn, most=most)

@@ -24,6 +24,7 @@ from sottovoce.corpora.jsonl import jsonl_line
 from sottovoce.corpora.splits import SALT, By, parse_ratios
 from sottovoce.errors import InvalidInput
 
+GRAMMAR = ".toml"
 PART_NAMES = ("train", "valid", "dev", "test")
 
 
@@ -53,15 +54,24 @@ def make(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Write a synthetic corpus of DOMAIN: communication, health or video.
+    """Write a synthetic corpus of DOMAIN: communication, health, video, or a grammar of your own.
+
+    A grammar is a TOML file of sample utterances, slots and their values; nobody in particular
+    speaks them.
 
     \b
-    Example:
+    Examples:
       sottovoce corpus make communication -o calls.jsonl --size 5000 --users 100
+      sottovoce corpus make flights.toml -o flights.jsonl
     """
-    from sottovoce.corpora.synthetic import generate, write_jsonl
+    from sottovoce.corpora.synthetic import Samples, generate, write_jsonl
 
-    if (target_format or format_of(output)) == "jsonl":
+    if domain.endswith(GRAMMAR):
+        if users is not None:
+            raise InvalidInput("Expected users with a built-in domain, got them with a grammar.")
+        drawn = Samples.load(domain).utterances(size, seed)
+        write(output, track(drawn, "Making", unit="utterances", total=size), target_format)
+    elif (target_format or format_of(output)) == "jsonl":
         with progress("Making", unit="utterances", total=size) as tell:
             write_jsonl(output, domain, size=size, users=users, seed=seed, progress=tell)
     else:

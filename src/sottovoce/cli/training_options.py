@@ -31,6 +31,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "default": "minilm",
         "help": "For bert: minilm, paper (4 layers x 312, untrained), or a folder.",
     },
+    "samples": {
+        "type": click.Path(exists=True),
+        "help": "Public sample utterances to start from: a grammar (.toml) or a labelled corpus.",
+    },
     "tuning": {
         "metavar": "HOW",
         "help": "For bert, what of the encoder is trained: frozen, last-K, bias, lora, lora-RANK, "

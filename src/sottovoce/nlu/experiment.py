@@ -19,12 +19,13 @@ from sottovoce.corpora.parts import Parts
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.building import LEDGER, Built, build
 from sottovoce.nlu.data import Encodings
-from sottovoce.nlu.fitting import Fitted, Moment, fit
+from sottovoce.nlu.fitting import Fitted, Moment, fit, own_checkpoint
 from sottovoce.nlu.metrics.bootstrap import intervals
 from sottovoce.nlu.metrics.scores import count
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.schema import Schema
 from sottovoce.nlu.settings import Settings
+from sottovoce.nlu.start import SampleSet, read_samples, start_from
 from sottovoce.privacy.guarantee import SEEDED_STAMP, Unit
 from sottovoce.training import Method, Plan, Worker
 
@@ -67,6 +68,14 @@ def train(
     _seed_weights(settings.seed)
     built = build(settings, schema, parts.train, owners, plan, folder)
     plan = built.plan
+    samples = None if settings.samples is None else read_samples(settings.samples, schema)
+    checkpoint = None if folder is None else folder / CHECKPOINT
+    begun = resume and checkpoint is not None and own_checkpoint(checkpoint).exists()
+    if samples is not None and not begun:
+        start_from(
+            samples, built.model, settings.optimisation(),
+            virtual_batch=settings.virtual_batch, seed=settings.seed, on_step=on_step,
+        )  # fmt: skip
     encodings = Encodings(built.model, parts.train)
     fitted = fit(
         built.model,
@@ -75,15 +84,17 @@ def train(
         settings.optimisation(),
         owners=owners,
         ledger=None if folder is None else folder / LEDGER,
-        checkpoint=None if folder is None else folder / CHECKPOINT,
+        checkpoint=checkpoint,
         resume=resume,
         seed=settings.seed,
-        assumptions=_assumptions(schema, built),
+        assumptions=_assumptions(schema, built, samples),
         uncovered=_uncovered(settings, schema, built, parts),
         on_step=on_step,
         should_stop=should_stop,
     )
     run = _run(settings, parts, plan, fitted)
+    if samples is not None:
+        run["samples"] = samples.to_json()
     # A run that was stopped goes on later; of several workers one is enough to measure.
     measured = () if fitted.stopped or Worker.this().rank > 0 else ("valid", "test")
     for part in measured:
@@ -103,7 +114,7 @@ def check_labels(schema: Schema, utterances: Sequence[Utterance]) -> None:
     sottovoce.errors.InvalidInput: Utterance 1: Expected slots that the labels allow with 'call',
     got 'who'.
     """
-    fits = fitting_labels(schema)
+    fits = schema.fits()
     for number, utterance in enumerate(utterances, 1):
         if fits(utterance):
             continue
@@ -118,21 +129,6 @@ def check_labels(schema: Schema, utterances: Sequence[Utterance]) -> None:
             f"Utterance {number}: Expected slots that the labels allow with "
             f"{utterance.intent!r}, got {wrong!r}."
         )
-
-
-def fitting_labels(schema: Schema) -> Callable[[Utterance], bool]:
-    """Whether a model of this schema can give an utterance its labels."""
-    allowed = {
-        intent: {tag for tag, fits in zip(schema.tags, row, strict=True) if fits}
-        for intent, row in zip(schema.intents, schema.allowed(), strict=True)
-    }
-    nothing: set[str] = set()
-
-    def fits(utterance: Utterance) -> bool:
-        tags = allowed.get(utterance.intent, nothing)
-        return bool(tags) and tags.issuperset(utterance.slots)
-
-    return fits
 
 
 def owners_of(utterances: Sequence[Utterance], unit: Unit) -> list[str]:
@@ -167,8 +163,12 @@ def evaluate(model: JointModel, utterances: Sequence[Utterance]) -> dict[str, An
     }
 
 
-def _assumptions(schema: Schema, built: Built) -> list[str]:
-    return [*([PUBLIC_LABELS] if schema.declared else []), *built.assumptions]
+def _assumptions(schema: Schema, built: Built, samples: SampleSet | None) -> list[str]:
+    return [
+        *([PUBLIC_LABELS] if schema.declared else []),
+        *built.assumptions,
+        *([] if samples is None else [samples.assumption]),
+    ]
 
 
 def _uncovered(settings: Settings, schema: Schema, built: Built, parts: Parts) -> list[str]:

@@ -5,7 +5,7 @@ What is read off private data is not covered by any guarantee, and the schema sa
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -95,6 +95,20 @@ class Schema:
             types = self.slots_of.get(intent, everything)
             rows.append([tag == OUTSIDE or tag[2:] in types for tag in self.tags])
         return rows
+
+    def fits(self) -> Callable[[Utterance], bool]:
+        """Whether a model of this schema can give an utterance its labels."""
+        allowed = {
+            intent: {tag for tag, fits in zip(self.tags, row, strict=True) if fits}
+            for intent, row in zip(self.intents, self.allowed(), strict=True)
+        }
+        nothing: set[str] = set()
+
+        def fits(utterance: Utterance) -> bool:
+            tags = allowed.get(utterance.intent, nothing)
+            return bool(tags) and tags.issuperset(utterance.slots)
+
+        return fits
 
     @property
     def uncovered(self) -> tuple[str, ...]:

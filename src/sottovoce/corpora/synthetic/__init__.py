@@ -1,7 +1,7 @@
 """Built-in corpora of three assistant domains, made of templates, word lists and habits.
 
 Stand-ins for private data that cannot be shared: everything in them is invented, and every label
-set is declared in advance (`schema`).
+set is declared in advance (`schema`). `Samples` draws from a grammar of one's own.
 
 >>> for utterance in generate("communication", size=3, seed=1):
 ...     print(utterance.intent, utterance.user, utterance.text, sep=": ")
@@ -14,6 +14,7 @@ from sottovoce._validate import one_of
 from sottovoce.corpora.synthetic.carriers import schema_of
 from sottovoce.corpora.synthetic.domains import NAMES
 from sottovoce.corpora.synthetic.lexicon import LEXICONS, lexicon
+from sottovoce.corpora.synthetic.samples import Samples
 from sottovoce.corpora.synthetic.schema import DomainSchema, SlotType
 from sottovoce.corpora.synthetic.stream import generate, write_jsonl
 
@@ -35,6 +36,7 @@ __all__ = [
     "DOMAINS",
     "LEXICONS",
     "DomainSchema",
+    "Samples",
     "SlotType",
     "generate",
     "lexicon",

@@ -8,13 +8,16 @@
     {digit}{digit}             holes may be glued to each other and to letters
 
 Brackets nest. Several lines are alternatives too, most usual first, with flatter weights
-(`LINES_SHIFT`). A template is expanded once into all its phrases; generation only picks phrases and
-fills holes, so that nothing is parsed while a corpus is written.
+(`LINES_SHIFT`). A template is read once, into a tree of choices. The built-in domains expand it
+into all its phrases, so that generation only picks phrases and fills holes; grammars of users,
+which may have any number of phrases, draw one at a time.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple, Union
 
 from sottovoce.corpora.synthetic.draws import zipf
 from sottovoce.errors import InvalidInput
@@ -24,9 +27,9 @@ LINES_SHIFT = 3.0  # weights of the lines: 1/4, 1/5, 1/6 ...
 MOST_PHRASES = 5_000  # of one line; more is a slip of the pen
 
 _SYMBOL = re.compile(r"[\[\]()|]|<\w+>|[^\s\[\]()|<>]+")
-_WORD = re.compile(r"(?:\{[\w:]+\}|[a-z0-9'@.:/-])+")
+_WORD = re.compile(r"(?:\{[\w.:#+]+\}|[a-z0-9'@.:/&-])+")
 _GLUED = re.compile(r"[^\s\[(|][\[(<]|[\])>][^\s\])|]")
-_HOLE = re.compile(r"\{([\w:]+)\}")
+HOLE = re.compile(r"\{([\w.:#+]+)\}")
 _CLOSING = {"[": "]", "(": ")"}
 
 Weighted = dict[str, float]  # phrase -> weight; weights sum to one
@@ -45,7 +48,44 @@ class Phrase:
 
     @classmethod
     def of(cls, expanded: str) -> "Phrase":
-        return cls(_HOLE.sub("%s", expanded), tuple(_HOLE.findall(expanded)))
+        return cls(HOLE.sub("%s", expanded), tuple(HOLE.findall(expanded)))
+
+
+class Choice(NamedTuple):
+    """One of the branches, the first the most usual; an optional one is mostly left out."""
+
+    branches: tuple[tuple[Union[str, "Choice"], ...], ...]
+    optional: bool = False
+
+    def draw(self, chance: Random) -> list[str]:
+        """The words of one phrase."""
+        if self.optional and chance.random() < ABSENT:
+            return []
+        (branch,) = chance.choices(self.branches, zipf(len(self.branches), 0.0))
+        words: list[str] = []
+        for item in branch:
+            words += [item] if isinstance(item, str) else item.draw(chance)
+        return words
+
+    def holes(self) -> set[str]:
+        """The names of all holes that a phrase may have."""
+        found = set[str]()
+        for item in (item for branch in self.branches for item in branch):
+            found.update(HOLE.findall(item) if isinstance(item, str) else item.holes())
+        return found
+
+
+def read(template: str, parts: Mapping[str, str] | None = None) -> Choice:
+    """The tree of a template.
+
+    >>> read("call {contact} (now)")
+    Choice(branches=(('call', '{contact}', Choice(branches=(('now',),), optional=True)),),
+           optional=False)
+    >>> read("<a>", {"a": "<b>", "b": "now <a>"})
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected parts that do not hold themselves, got <a>.
+    """
+    return _Reader(template, parts or {}).read()
 
 
 def expand(lines: str, parts: Mapping[str, str] | None = None) -> Weighted:
@@ -65,75 +105,88 @@ def expand(lines: str, parts: Mapping[str, str] | None = None) -> Weighted:
     weights = zipf(len(templates), LINES_SHIFT)
     phrases: Weighted = {}
     for template, weight in zip(templates, weights, strict=True):
-        for phrase, share in _Reader(template, parts or {}).read().items():
+        for phrase, share in _phrases(read(template, parts), template).items():
             phrases[phrase] = phrases.get(phrase, 0.0) + share * weight / sum(weights)
     return phrases
+
+
+def _phrases(choice: Choice, template: str) -> Weighted:
+    weights = zipf(len(choice.branches), 0.0)
+    phrases: Weighted = {}
+    for branch, weight in zip(choice.branches, weights, strict=True):
+        joined: Weighted = {"": 1.0}
+        for item in branch:
+            more = {item: 1.0} if isinstance(item, str) else _phrases(item, template)
+            joined = _join(joined, more, template)
+        for phrase, share in joined.items():
+            phrases[phrase] = phrases.get(phrase, 0.0) + share * weight / sum(weights)
+    if not choice.optional:
+        return phrases
+    return {"": ABSENT} | {phrase: share * (1 - ABSENT) for phrase, share in phrases.items()}
+
+
+def _join(left: Weighted, right: Weighted, template: str) -> Weighted:
+    if len(left) * len(right) > MOST_PHRASES:
+        raise InvalidInput(
+            f"Expected at most {MOST_PHRASES} phrases of template {template!r}, got more."
+        )
+    joined: Weighted = {}
+    for head, share in left.items():
+        for tail, other in right.items():
+            phrase = f"{head} {tail}" if head and tail else head or tail
+            joined[phrase] = joined.get(phrase, 0.0) + share * other
+    return joined
 
 
 class _Reader:
     """Recursive descent over one template."""
 
-    def __init__(self, template: str, parts: Mapping[str, str]) -> None:
+    def __init__(
+        self, template: str, parts: Mapping[str, str], inside: tuple[str, ...] = ()
+    ) -> None:
         if glued := _GLUED.search(template):
             raise InvalidInput(f"Expected a space inside {glued[0]!r} in template {template!r}.")
         self.template = template
         self.parts = parts
+        self.inside = inside
         self.symbols: Iterator[str] = iter(_SYMBOL.findall(template))
 
-    def read(self) -> Weighted:
-        phrases, end = self._alternatives()
+    def read(self) -> Choice:
+        branches, end = self._alternatives()
         if end:
             raise InvalidInput(f"Expected no {end} in template {self.template!r}, got one.")
-        return phrases
+        return Choice(branches)
 
-    def _alternatives(self) -> tuple[Weighted, str]:
+    def _alternatives(self) -> tuple[tuple[tuple[str | Choice, ...], ...], str]:
         """Alternatives up to a closing bracket (or the end), and which one it was."""
-        branches: list[Weighted] = [{"": 1.0}]
-        end = ""
+        branches: list[tuple[str | Choice, ...]] = [()]
         for symbol in self.symbols:
             if symbol in ("]", ")"):
-                end = symbol
-                break
+                return tuple(branches), symbol
             if symbol == "|":
-                branches.append({"": 1.0})
+                branches.append(())
             else:
-                branches[-1] = self._join(branches[-1], self._item(symbol))
-        weights = zipf(len(branches), 0.0)
-        phrases: Weighted = {}
-        for branch, weight in zip(branches, weights, strict=True):
-            for phrase, share in branch.items():
-                phrases[phrase] = phrases.get(phrase, 0.0) + share * weight / sum(weights)
-        return phrases, end
+                branches[-1] += (self._item(symbol),)
+        return tuple(branches), ""
 
-    def _item(self, symbol: str) -> Weighted:
+    def _item(self, symbol: str) -> str | Choice:
         if symbol in _CLOSING:
-            phrases, end = self._alternatives()
+            branches, end = self._alternatives()
             if end != _CLOSING[symbol]:
                 raise InvalidInput(
                     f"Expected {_CLOSING[symbol]} in template {self.template!r}, "
                     f"got {end or 'its end'}."
                 )
-            if symbol == "(":
-                phrases = {phrase: share * (1 - ABSENT) for phrase, share in phrases.items()}
-                phrases = {"": ABSENT, **phrases}
-            return phrases
+            return Choice(branches, optional=symbol == "(")
         if symbol.startswith("<"):
-            name = symbol[1:-1]
-            if name not in self.parts:
-                raise InvalidInput(f"Expected a part called {name!r}, got none of that name.")
-            return _Reader(self.parts[name], self.parts).read()
+            return self._part(symbol[1:-1])
         if not _WORD.fullmatch(symbol):
             raise InvalidInput(f"Expected a plain lower-case word, got {symbol!r}.")
-        return {symbol: 1.0}
+        return symbol
 
-    def _join(self, left: Weighted, right: Weighted) -> Weighted:
-        if len(left) * len(right) > MOST_PHRASES:
-            raise InvalidInput(
-                f"Expected at most {MOST_PHRASES} phrases of template {self.template!r}, got more."
-            )
-        joined: Weighted = {}
-        for head, share in left.items():
-            for tail, other in right.items():
-                phrase = f"{head} {tail}" if head and tail else head or tail
-                joined[phrase] = joined.get(phrase, 0.0) + share * other
-        return joined
+    def _part(self, name: str) -> Choice:
+        if name not in self.parts:
+            raise InvalidInput(f"Expected a part called {name!r}, got none of that name.")
+        if name in self.inside:
+            raise InvalidInput(f"Expected parts that do not hold themselves, got <{name}>.")
+        return _Reader(self.parts[name], self.parts, (*self.inside, name)).read()

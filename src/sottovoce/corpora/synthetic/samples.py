@@ -1,0 +1,180 @@
+"""Sample utterances from a grammar of one's own, as one writes it before anybody has spoken.
+
+A grammar is a TOML file: the kind of value of each slot, the values of each kind, named parts of
+templates, and the templates of each intent with its share of the traffic (see `grammar` for how
+templates are written). An intent may have `slots` of its own, whose kinds come first there. All of
+it was made up, so a model may learn from it at no cost to anybody's privacy, and private training
+can start from there.
+
+    [slots]
+    who = "person"
+
+    [values]
+    person = '''
+    mum
+    [john|mary] {last_names}
+    '''
+
+    [intents.call]
+    weight = 3
+    lines = '''
+    [call|ring] {who} (please)
+    '''
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from sottovoce import _validate
+from sottovoce.corpora.records import OUTSIDE, Utterance
+from sottovoce.corpora.synthetic.draws import zipf
+from sottovoce.corpora.synthetic.grammar import HOLE, LINES_SHIFT, Choice, read
+from sottovoce.corpora.synthetic.kinds import KINDS, PARTS
+from sottovoce.corpora.synthetic.lexicon import lexicon
+from sottovoce.corpora.synthetic.speech import agree
+from sottovoce.corpora.synthetic.values import LISTS_SHIFT
+from sottovoce.errors import InvalidInput
+
+TRIES = 1000
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Templates of which one is drawn by weight, the first most often."""
+
+    templates: tuple[Choice, ...]
+    weights: tuple[float, ...]
+
+    @classmethod
+    def of(cls, text: str, parts: Mapping[str, str], shift: float) -> "Lines":
+        lines = [line for line in text.splitlines() if line.strip()]
+        if not lines:
+            raise InvalidInput("Expected at least one template, got none.")
+        return cls(tuple(read(line, parts) for line in lines), tuple(zipf(len(lines), shift)))
+
+    def draw(self, chance: Random) -> list[str]:
+        """The words of one phrase, of which there is at least one."""
+        for _ in range(TRIES):  # where all is optional, nothing may be left
+            (template,) = chance.choices(self.templates, self.weights)
+            if words := template.draw(chance):
+                return words
+        raise InvalidInput("Expected templates that say something, got nothing but optional parts.")
+
+    def holes(self) -> set[str]:
+        return set().union(*(template.holes() for template in self.templates))
+
+
+class Samples:
+    """A grammar of sample utterances.
+
+    >>> samples = Samples({
+    ...     "slots": {"who": "person"},
+    ...     "values": {"person": "mum"},
+    ...     "intents": {"call": {"lines": "call {who}"}},
+    ... })
+    >>> [drawn] = samples.utterances(1)
+    >>> drawn.text, drawn.slots, drawn.intent
+    ('call mum', ('O', 'B-who'), 'call')
+    """
+
+    def __init__(self, grammar: Mapping[str, Any]) -> None:
+        unknown = grammar.keys() - {"slots", "values", "parts", "intents"}
+        if unknown or not isinstance(grammar.get("intents"), dict) or not grammar["intents"]:
+            raise InvalidInput(
+                "Expected the tables slots, values, parts and intents in a grammar, got "
+                f"{', '.join(sorted(grammar)) or 'nothing'}."
+            )
+        parts, own = grammar.get("parts", {}), grammar.get("values", {})
+        kinds = _KindsOfValues(own, parts)
+        shared = grammar.get("slots", {})
+        self._intents = {
+            name: _Intent(name, given, shared, parts, kinds)
+            for name, given in grammar["intents"].items()
+        }
+        self._weights = [intent.weight for intent in self._intents.values()]
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Samples":
+        """Read a grammar from a TOML file."""
+        try:
+            return cls(tomllib.loads(Path(path).read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+            raise InvalidInput(f"Expected a grammar in {path}, but {problem}.") from problem
+        except InvalidInput as problem:
+            raise InvalidInput(f"{path}: {problem}") from problem
+
+    def utterances(self, size: int, seed: int = 0) -> Iterator[Utterance]:
+        """So many utterances; the same seed gives the same ones, and a smaller size a prefix."""
+        _validate.at_least_one("size", size)
+        chance = Random(seed)
+        intents = list(self._intents)
+        for number in range(size):
+            (intent,) = chance.choices(intents, self._weights)
+            tokens, slots = self._intents[intent].say(chance)
+            yield Utterance(tokens=tokens, slots=slots, intent=intent, id=f"sample-{number:09d}")
+
+
+class _KindsOfValues:
+    """The values of each kind, read once: the grammar's own, or those of the built-in domains."""
+
+    def __init__(self, own: Mapping[str, str], parts: Mapping[str, str]) -> None:
+        self._own, self._parts = own, parts
+        self._known: dict[str, Lines] = {}
+
+    def of(self, slot: str, kind: str) -> Lines:
+        if kind not in self._known:
+            if kind in self._own:
+                self._known[kind] = Lines.of(self._own[kind], self._parts, LISTS_SHIFT)
+            elif kind in KINDS:
+                self._known[kind] = Lines.of(KINDS[kind].grammar, PARTS, LISTS_SHIFT)
+            else:
+                raise InvalidInput(
+                    f"Expected the kind {kind!r} of slot {slot} in [values], got none."
+                )
+        return self._known[kind]
+
+
+class _Intent:
+    """What is said with one intent."""
+
+    def __init__(
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        shared: Mapping[str, str],
+        parts: Mapping[str, str],
+        kinds: _KindsOfValues,
+    ) -> None:
+        self.weight = float(given.get("weight", 1))
+        _validate.positive(f"the weight of intent {name}", self.weight)
+        self._lines = Lines.of(given.get("lines", ""), parts, LINES_SHIFT)
+        slots = {**shared, **given.get("slots", {})}
+        holes = sorted(self._lines.holes())
+        for slot in holes:
+            if slot not in slots:
+                raise InvalidInput(f"Expected {{{slot}}} of intent {name} in [slots], got none.")
+        self._values = {slot: kinds.of(slot, slots[slot]) for slot in holes}
+
+    def say(self, chance: Random) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Words, and a label for each."""
+        tokens: list[str] = []
+        labels: list[str] = []
+        for word in self._lines.draw(chance):
+            hole = HOLE.search(word)
+            if hole is None:
+                tokens.append(word)
+                labels.append(OUTSIDE)
+                continue
+            value = HOLE.sub(lambda found: self._value(found[1], chance), word).split(" ")
+            tokens += value
+            labels += [f"B-{hole[1]}", *[f"I-{hole[1]}"] * (len(value) - 1)]
+        return tuple(agree(" ".join(tokens)).split(" ")), tuple(labels)
+
+    def _value(self, slot: str, chance: Random) -> str:
+        """A value of a slot; its own holes are filled from the built-in word lists."""
+        words = " ".join(self._values[slot].draw(chance))
+        return HOLE.sub(lambda found: chance.choice(lexicon(found[1])), words)

@@ -1,0 +1,85 @@
+"""Where private training starts: a model that has learnt from made-up sample utterances.
+
+Who builds an assistant knows what its users will ask before any of them has: the samples are
+public, so learning from them costs nothing, and the noisy steps that follow have only to tell real
+users from imagined ones.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.corpora import Utterance
+from sottovoce.corpora.parts import load_parts
+from sottovoce.corpora.synthetic import Samples
+from sottovoce.errors import InvalidInput
+from sottovoce.nlu.data import Encodings
+from sottovoce.nlu.fitting import Moment, fit
+from sottovoce.nlu.model import JointModel
+from sottovoce.nlu.optimisation import Optimisation
+from sottovoce.nlu.schema import Schema
+from sottovoce.training import Method, Plan, Worker
+
+DRAWN = 8000
+"""Utterances that are drawn from a grammar."""
+GRAMMAR = ".toml"
+PASSES, BATCH = 4, 64
+PUBLIC_SAMPLES = "the sample utterances {name} were written without a look at private data"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleSet:
+    """Sample utterances whose labels the model has; `left_out` had others."""
+
+    name: str
+    utterances: tuple[Utterance, ...]
+    left_out: int
+
+    @property
+    def assumption(self) -> str:
+        return PUBLIC_SAMPLES.format(name=self.name)
+
+    def to_json(self) -> dict[str, str | int]:
+        return {"name": self.name, "utterances": len(self.utterances), "left_out": self.left_out}
+
+
+def read_samples(path: str | Path, schema: Schema) -> SampleSet:
+    """Samples from a grammar (a .toml file) or from a labelled corpus, a file or a folder."""
+    path = Path(path)
+    if path.suffix == GRAMMAR:
+        found = tuple(Samples.load(path).utterances(DRAWN))
+    else:
+        parts = load_parts(path)
+        found = (*parts.train, *parts.valid, *parts.test)
+    fits = schema.fits()
+    fitting = tuple(utterance for utterance in found if fits(utterance))
+    if not fitting:
+        raise InvalidInput(
+            f"Expected sample utterances with the intents and slots of the data in {path}, "
+            f"got {len(found):,} with others."
+        )
+    return SampleSet(name=path.name, utterances=fitting, left_out=len(found) - len(fitting))
+
+
+def start_from(
+    samples: SampleSet,
+    model: JointModel,
+    optimisation: Optimisation,
+    *,
+    virtual_batch: int,
+    seed: int | None = None,
+    on_step: Callable[[Moment], None] | None = None,
+) -> None:
+    """Teach the model the samples, by plain steps: nobody's data is in them."""
+    count = len(samples.utterances)
+    plan = Plan(
+        method=Method.SGD,
+        population=count,
+        batch_size=min(BATCH, count),
+        epochs=PASSES,
+        delta=0.5,  # of no meaning where nothing is private
+        virtual_batch=virtual_batch,
+        workers=Worker.this().count,
+    )
+    encodings = Encodings(model, samples.utterances)
+    fit(model, encodings, plan, optimisation, owners=count, seed=seed, on_step=on_step)

@@ -5,6 +5,7 @@ public, so learning from them costs nothing, and the noisy steps that follow hav
 users from imagined ones.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,8 @@ from sottovoce.training import Method, Plan, Worker
 DRAWN = 8000
 """Utterances that are drawn from a grammar."""
 GRAMMAR = ".toml"
-PASSES, BATCH = 4, 64
+STEPS, BATCH = 500, 64
+"""How long samples are learnt; few of them are gone through more often."""
 PUBLIC_SAMPLES = "the sample utterances {name} were written without a look at private data"
 
 
@@ -72,11 +74,12 @@ def start_from(
 ) -> None:
     """Teach the model the samples, by plain steps: nobody's data is in them."""
     count = len(samples.utterances)
+    size = min(BATCH, count)
     plan = Plan(
         method=Method.SGD,
         population=count,
-        batch_size=min(BATCH, count),
-        epochs=PASSES,
+        batch_size=size,
+        epochs=math.ceil(STEPS * size / count),
         delta=0.5,  # of no meaning where nothing is private
         virtual_batch=virtual_batch,
         workers=Worker.this().count,

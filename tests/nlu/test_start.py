@@ -79,16 +79,6 @@ def test_samples_cost_nothing_and_are_assumed_to_be_public(samples: Path) -> Non
     assert "samples" not in without.run
 
 
-def test_steps_after_samples_are_smaller() -> None:
-    plain, started = Settings(method=Method.DP_SGD), settings(Path("samples.jsonl"))
-    assert started.optimisation().learning_rate < plain.optimisation().learning_rate
-    everything_to_learn = replace(started, samples=None).optimisation()
-    assert started.optimisation_of_samples() == everything_to_learn
-    typed = replace(started, learning_rate=0.5)
-    assert typed.optimisation().learning_rate == 0.5
-    assert typed.optimisation_of_samples() == everything_to_learn
-
-
 def test_a_grammar_is_drawn_from_and_other_labels_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "calls.toml"
     path.write_text(CALLS)

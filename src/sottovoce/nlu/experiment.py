@@ -73,7 +73,7 @@ def train(
     begun = resume and checkpoint is not None and own_checkpoint(checkpoint).exists()
     if samples is not None and not begun:
         start_from(
-            samples, built.model, settings.optimisation_of_samples(),
+            samples, built.model, settings.optimisation(),
             virtual_batch=settings.virtual_batch, seed=settings.seed, on_step=on_step,
         )  # fmt: skip
     encodings = Encodings(built.model, parts.train)

@@ -42,12 +42,8 @@ _PRIVATE = {name: value for name, value in _PLAIN.items() if name != "batch_size
 }
 
 
-STARTED = 1 / 7
-"""How much smaller the learning rate is after samples."""
-
-
-def default_recipe(model: ModelKind, method: Method, *, started: bool = False) -> Mapping[str, Any]:
-    """What a setting is when nobody chooses it; `started` if samples were learnt before.
+def default_recipe(model: ModelKind, method: Method) -> Mapping[str, Any]:
+    """What a setting is when nobody chooses it.
 
     >>> default_recipe(ModelKind.BERT, Method.DP_SGD)["tuning"]
     'frozen'
@@ -62,9 +58,6 @@ def default_recipe(model: ModelKind, method: Method, *, started: bool = False) -
             # Four times as many steps of a quarter of the size: about as much noise in all, and
             # the later steps see what the earlier ones got wrong.
             recipe["sampling_rate"] = 0.05
-    if started:
-        # What is there already is soon lost to steps that are mostly noise.
-        recipe["learning_rate"] *= STARTED
     return MappingProxyType(recipe)
 
 

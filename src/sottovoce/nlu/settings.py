@@ -145,7 +145,7 @@ class Settings:
 
     def filled(self) -> Self:
         """The same with the recipe's default in every place that was left open."""
-        recipe = default_recipe(self.model, self.method, started=self.samples is not None)
+        recipe = default_recipe(self.model, self.method)
         known = {field.name for field in fields(self)}
         left_open = {name for name in known & set(recipe) if getattr(self, name) is None}
         return replace(self, **{name: recipe[name] for name in left_open})
@@ -198,11 +198,6 @@ class Settings:
         return Optimisation(
             **{f.name: getattr(full, f.name) for f in fields(Optimisation) if hasattr(full, f.name)}
         )
-
-    def optimisation_of_samples(self) -> Optimisation:
-        """How samples are learnt: at the rate of a training that has everything to learn."""
-        rate = default_recipe(self.model, self.method)["learning_rate"]
-        return replace(self.optimisation(), learning_rate=rate)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

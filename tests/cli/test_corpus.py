@@ -332,3 +332,26 @@ def test_nothing_heavy_is_loaded_to_read_jsonl(calls: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stderr == "[]\n"
+
+
+def test_make_from_a_grammar(run_cli: RunCli, tmp_path: Path) -> None:
+    grammar, out = tmp_path / "calls.toml", tmp_path / "calls.conll"
+    grammar.write_text('[slots]\nwho = "person"\n[intents.call]\nlines = "call {who}"\n')
+    made = run_cli("corpus", "make", grammar, "-o", out, "--size", 30, "--json")
+    assert made.exit_code == 0, made.stderr
+    assert json.loads(made.stdout)["utterances"] == 30
+    drawn = list(read(out))
+    assert len(drawn) == 30
+    assert all(u.tokens[0] == "call" and u.slots[1] == "B-who" for u in drawn)
+
+
+def test_nobody_in_particular_speaks_a_grammar(run_cli: RunCli, tmp_path: Path) -> None:
+    grammar = tmp_path / "calls.toml"
+    grammar.write_text('[intents.call]\nlines = "call"\n')
+    refused = run_cli("corpus", "make", grammar, "-o", tmp_path / "calls.jsonl", "--users", 3)
+    assert refused.exit_code != 0
+    assert "got them with a grammar" in refused.stderr
+    missing = run_cli("corpus", "make", tmp_path / "none.toml", "-o", tmp_path / "calls.jsonl")
+    assert missing.exit_code != 0
+    assert "Expected a grammar in" in missing.stderr
+    assert not (tmp_path / "calls.jsonl").exists()

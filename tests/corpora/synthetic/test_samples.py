@@ -42,6 +42,11 @@ def test_an_intent_may_have_kinds_of_its_own() -> None:
     assert days == {"monday", "friday"}
 
 
+def test_templates_may_be_a_list() -> None:
+    drawn = Samples({"intents": {"call": {"lines": ["call", "ring"]}}}).utterances(50)
+    assert {u.text for u in drawn} == {"call", "ring"}
+
+
 def test_articles_agree() -> None:
     plan = next(u for u in Samples(CALLS).utterances(300) if u.intent == "plan")
     assert plan.tokens[0] == "an"
@@ -63,10 +68,15 @@ def test_the_same_seed_gives_the_same_and_a_prefix() -> None:
 @pytest.mark.parametrize(
     ("grammar", "message"),
     [
-        ({}, "Expected the tables slots, values, parts and intents"),
+        ({}, r"Expected at least one table such as \[intents.call\]"),
+        (changed(slots=["who"]), "Expected the tables slots, values, parts and intents"),
+        (changed(values={"person": 3}), "Expected templates, a text or a list of texts, got 3"),
+        (changed(values={"person": "{nobody}"}), "a hole in the values of person"),
+        (changed(intents={"call": {"weight": "x", "lines": "a"}}), "Expected a number as weight"),
         (changed(intent={}), "got intent, intents, parts, slots, values"),
         (changed(slots={}), r"Expected \{who\} of intent call in \[slots\]"),
         (changed(slots={"who": "nobody"}), "Expected the kind 'nobody' of slot who"),
+        (changed(parts={"dial": 3}), "Expected a text for dial in parts, got 3"),
         (changed(parts={}), "Expected a part called 'dial'"),
         (changed(intents={"call": {"lines": " "}}), "Expected at least one template"),
         (changed(intents={"call": {"weight": 0, "lines": "a"}}), "weight of intent call"),

@@ -34,7 +34,7 @@ from sottovoce.corpora.records import OUTSIDE, Utterance
 from sottovoce.corpora.synthetic.draws import zipf
 from sottovoce.corpora.synthetic.grammar import HOLE, LINES_SHIFT, Choice, read
 from sottovoce.corpora.synthetic.kinds import KINDS, PARTS
-from sottovoce.corpora.synthetic.lexicon import lexicon
+from sottovoce.corpora.synthetic.lexicon import LEXICONS, lexicon
 from sottovoce.corpora.synthetic.speech import agree
 from sottovoce.corpora.synthetic.values import LISTS_SHIFT
 from sottovoce.errors import InvalidInput
@@ -50,8 +50,12 @@ class Lines:
     weights: tuple[float, ...]
 
     @classmethod
-    def of(cls, text: str, parts: Mapping[str, str], shift: float) -> "Lines":
-        lines = [line for line in text.splitlines() if line.strip()]
+    def of(cls, given: object, parts: Mapping[str, str], shift: float) -> "Lines":
+        """From a text of one template a line, or a list of templates."""
+        each = given.splitlines() if isinstance(given, str) else given
+        if not isinstance(each, list) or not all(isinstance(line, str) for line in each):
+            raise InvalidInput(f"Expected templates, a text or a list of texts, got {given!r}.")
+        lines = [line for line in each if line.strip()]
         if not lines:
             raise InvalidInput("Expected at least one template, got none.")
         return cls(tuple(read(line, parts) for line in lines), tuple(zipf(len(lines), shift)))
@@ -82,15 +86,16 @@ class Samples:
     """
 
     def __init__(self, grammar: Mapping[str, Any]) -> None:
-        unknown = grammar.keys() - {"slots", "values", "parts", "intents"}
-        if unknown or not isinstance(grammar.get("intents"), dict) or not grammar["intents"]:
+        tables = all(isinstance(table, dict) for table in grammar.values())
+        if grammar.keys() - {"slots", "values", "parts", "intents"} or not tables:
             raise InvalidInput(
                 "Expected the tables slots, values, parts and intents in a grammar, got "
-                f"{', '.join(sorted(grammar)) or 'nothing'}."
+                f"{', '.join(sorted(grammar))}."
             )
-        parts, own = grammar.get("parts", {}), grammar.get("values", {})
-        kinds = _KindsOfValues(own, parts)
-        shared = grammar.get("slots", {})
+        if not grammar.get("intents"):
+            raise InvalidInput("Expected at least one table such as [intents.call], got none.")
+        parts, shared = (_texts(name, grammar.get(name, {})) for name in ("parts", "slots"))
+        kinds = _KindsOfValues(grammar.get("values", {}), parts)
         self._intents = {
             name: _Intent(name, given, shared, parts, kinds)
             for name, given in grammar["intents"].items()
@@ -118,17 +123,26 @@ class Samples:
             yield Utterance(tokens=tokens, slots=slots, intent=intent, id=f"sample-{number:09d}")
 
 
+def _texts(what: str, table: Mapping[str, object]) -> dict[str, str]:
+    texts = {name: text for name, text in table.items() if isinstance(text, str)}
+    for name in table.keys() - texts.keys():
+        raise InvalidInput(f"Expected a text for {name} in {what}, got {table[name]!r}.")
+    return texts
+
+
 class _KindsOfValues:
     """The values of each kind, read once: the grammar's own, or those of the built-in domains."""
 
-    def __init__(self, own: Mapping[str, str], parts: Mapping[str, str]) -> None:
+    def __init__(self, own: Mapping[str, object], parts: Mapping[str, str]) -> None:
         self._own, self._parts = own, parts
         self._known: dict[str, Lines] = {}
 
     def of(self, slot: str, kind: str) -> Lines:
         if kind not in self._known:
             if kind in self._own:
-                self._known[kind] = Lines.of(self._own[kind], self._parts, LISTS_SHIFT)
+                self._known[kind] = lines = Lines.of(self._own[kind], self._parts, LISTS_SHIFT)
+                for name in lines.holes():
+                    _validate.one_of(f"a hole in the values of {kind}", name, LEXICONS)
             elif kind in KINDS:
                 self._known[kind] = Lines.of(KINDS[kind].grammar, PARTS, LISTS_SHIFT)
             else:
@@ -149,10 +163,13 @@ class _Intent:
         parts: Mapping[str, str],
         kinds: _KindsOfValues,
     ) -> None:
-        self.weight = float(given.get("weight", 1))
-        _validate.positive(f"the weight of intent {name}", self.weight)
+        weight = given.get("weight", 1)
+        if not isinstance(weight, int | float):
+            raise InvalidInput(f"Expected a number as weight of intent {name}, got {weight!r}.")
+        _validate.positive(f"the weight of intent {name}", weight)
+        self.weight = float(weight)
         self._lines = Lines.of(given.get("lines", ""), parts, LINES_SHIFT)
-        slots = {**shared, **given.get("slots", {})}
+        slots = {**shared, **_texts(f"the slots of intent {name}", given.get("slots", {}))}
         holes = sorted(self._lines.holes())
         for slot in holes:
             if slot not in slots:

@@ -24,7 +24,6 @@ from sottovoce.corpora.jsonl import jsonl_line
 from sottovoce.corpora.splits import SALT, By, parse_ratios
 from sottovoce.errors import InvalidInput
 
-GRAMMAR = ".toml"
 PART_NAMES = ("train", "valid", "dev", "test")
 
 
@@ -64,7 +63,7 @@ def make(
       sottovoce corpus make communication -o calls.jsonl --size 5000 --users 100
       sottovoce corpus make flights.toml -o flights.jsonl
     """
-    from sottovoce.corpora.synthetic import Samples, generate, write_jsonl
+    from sottovoce.corpora.synthetic import GRAMMAR, Samples, generate, write_jsonl
 
     if domain.endswith(GRAMMAR):
         if users is not None:

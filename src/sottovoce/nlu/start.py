@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sottovoce.corpora import Utterance
 from sottovoce.corpora.parts import load_parts
-from sottovoce.corpora.synthetic import Samples
+from sottovoce.corpora.synthetic import GRAMMAR, Samples
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.data import Encodings
 from sottovoce.nlu.fitting import Moment, fit
@@ -23,7 +23,6 @@ from sottovoce.training import Method, Plan, Worker
 
 DRAWN = 8000
 """Utterances that are drawn from a grammar."""
-GRAMMAR = ".toml"
 STEPS, BATCH = 500, 64
 """How long samples are learnt; few of them are gone through more often."""
 PUBLIC_SAMPLES = "the sample utterances {name} were written without a look at private data"

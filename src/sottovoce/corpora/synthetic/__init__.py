@@ -14,7 +14,7 @@ from sottovoce._validate import one_of
 from sottovoce.corpora.synthetic.carriers import schema_of
 from sottovoce.corpora.synthetic.domains import NAMES
 from sottovoce.corpora.synthetic.lexicon import LEXICONS, lexicon
-from sottovoce.corpora.synthetic.samples import Samples
+from sottovoce.corpora.synthetic.samples import GRAMMAR, Samples
 from sottovoce.corpora.synthetic.schema import DomainSchema, SlotType
 from sottovoce.corpora.synthetic.stream import generate, write_jsonl
 
@@ -34,6 +34,7 @@ def schema(domain: str) -> DomainSchema:
 
 __all__ = [
     "DOMAINS",
+    "GRAMMAR",
     "LEXICONS",
     "DomainSchema",
     "Samples",

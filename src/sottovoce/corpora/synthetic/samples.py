@@ -40,6 +40,8 @@ from sottovoce.corpora.synthetic.values import LISTS_SHIFT
 from sottovoce.errors import InvalidInput
 
 TRIES = 1000
+GRAMMAR = ".toml"
+"""How the name of a grammar ends."""
 
 
 @dataclass(frozen=True)

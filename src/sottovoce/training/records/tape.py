@@ -171,6 +171,7 @@ class Tape:
             layer = use.accounts[0].layer if weights.dim() == 2 else 0
             if layer not in factors:
                 factors[layer] = GroupWeights(self.grouping, rows[layer], finite)
+            # Few rows of a large table: a whole one for each use would cost more than the rest.
             if self._pages is not None and isinstance(use.record, Lookup):
                 (account,) = use.accounts
                 use.record.add_weighted(factors[layer], _gradient(account.parameter, self._pages))

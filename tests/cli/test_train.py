@@ -246,3 +246,14 @@ def test_help_loads_no_torch(verb: str) -> None:
         "sys.exit(bool({'torch', 'transformers', 'numpy'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("verb", ["train", "tune"])
+@pytest.mark.parametrize("part", ["", "train.jsonl", ".."])
+def test_the_data_itself_is_refused_as_samples(
+    run_cli: RunCli, data: Path, tmp_path: Path, verb: str, part: str
+) -> None:
+    result = run_cli(verb, data, *OPTIONS, "--samples", data / part, "-o", tmp_path / "run")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Expected public samples, got " in result.stderr
+    assert not (tmp_path / "run").exists()

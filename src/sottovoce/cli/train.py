@@ -10,7 +10,7 @@ import click
 from sottovoce.cli.canaries import check_canaries, plant
 from sottovoce.cli.console import json_option, print_json
 from sottovoce.cli.run_folder import RUN, begin, clear, merged
-from sottovoce.cli.training_options import settings_from, settings_options
+from sottovoce.cli.training_options import check_samples, settings_from, settings_options
 from sottovoce.cli.training_progress import steps_bar, stopping
 from sottovoce.corpora.parts import load_parts
 from sottovoce.corpora.splits import By, Split, parse_ratios
@@ -65,6 +65,7 @@ def train(
     if labels is not None and public_labels:
         raise InvalidInput("Expected --labels or --public-labels, got both.")
     settings = settings_from(options)
+    check_samples(settings, data)
     by: By = "user" if settings.unit == "user" else "id"
     rule = None if split is None else Split(ratios=parse_ratios(split), by=by)
     parts = load_parts(data, split=rule, valid=valid, test=test)

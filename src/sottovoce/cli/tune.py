@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sottovoce.cli.console import json_option, print_json, progress
-from sottovoce.cli.training_options import settings_from, settings_options
+from sottovoce.cli.training_options import check_samples, settings_from, settings_options
 from sottovoce.corpora.atomic import text_output
 from sottovoce.corpora.parts import load_parts
 from sottovoce.corpora.splits import By, Split, parse_ratios
@@ -98,6 +98,7 @@ def tune(
     if labels is not None and public_labels:
         raise InvalidInput("Expected --labels or --public-labels, got both.")
     settings = settings_from(options)
+    check_samples(settings, data)
     axes = {
         "clip_norm": clip_norms,
         "noise_multiplier": noise_multipliers,

@@ -141,6 +141,13 @@ def test_flower_gives_the_same_words(
     assert run["guarantee"]["verdict"] == "holds"
     told = Marginals.load(tmp_path / "out/marginals.json")
     assert dict(zip(told.words, told.q_bar, strict=True))["call"] == pytest.approx(0.5, abs=0.02)
+    pairs = ["--pairs-of", tmp_path / "out", "--pair-words", "4", "-o", tmp_path / "pairs"]
+    result = run_cli(*given[:-2], *pairs, "--scale", "0.1", "--rounds", "1", "--json")
+    assert result.exit_code == 0, result.stderr
+    both = json.loads(result.stdout)
+    assert both["guarantee"]["epsilon"] == pytest.approx(2 * run["guarantee"]["epsilon"], rel=1e-3)
+    told = Marginals.load(tmp_path / "pairs/marginals.json")
+    assert dict(zip(told.words, told.q_bar, strict=True))["<s> call"] > 0.2
 
 
 def test_in_process_where_flower_is_not(
@@ -174,3 +181,62 @@ def test_marginals_over_another_vocabulary(tmp_path: Path) -> None:
         (tmp_path / "m.json").write_text(text)
         with pytest.raises(ValueError, match="Expected"):
             Marginals.load(tmp_path / "m.json")
+
+
+@pytest.fixture
+def pairs(given: list[object], tmp_path: Path) -> list[object]:
+    """The same lists, after a release of words in `out`."""
+    of = [tmp_path / "pairs" if each == tmp_path / "out" else each for each in given]
+    return [*of, "--pairs-of", tmp_path / "out", "--pair-words", "4"]
+
+
+def test_pairs_add_to_what_words_have_cost(
+    run_cli: RunCli, given: list[object], pairs: list[object], tmp_path: Path
+) -> None:
+    words = json.loads(run_cli(*given, "--epsilon", "1", "--rounds", "2", "--json").stdout)
+    result = run_cli(*pairs, "--epsilon", "2", "--rounds", "2", "--json")
+    assert result.exit_code == 0, result.stderr
+    run = json.loads(result.stdout)
+    assert run["guarantee"]["epsilon"] == pytest.approx(3, rel=1e-3)
+    assert len(run["ledger"]["records"]) > len(words["ledger"]["records"])
+    assert run["claimed"]["epsilon"] > words["claimed"]["epsilon"]
+    told = Marginals.load(tmp_path / "pairs/marginals.json")
+    q = dict(zip(told.words, told.q_bar, strict=True))
+    assert "<s> call" in q
+    assert q["<s> call"] > 0.2
+    assert q["<s> mum"] == 0  # nobody says it, so it is not believed
+    assert told.about["guarantee"] == run["guarantee"]
+
+
+def test_pairs_of_words_without_a_guarantee_have_none(
+    run_cli: RunCli, given: list[object], pairs: list[object]
+) -> None:
+    assert run_cli(*given, "--noise", "none").exit_code == 0
+    result = run_cli(*pairs, "--epsilon", "1", "--rounds", "1")
+    assert result.exit_code == 0
+    assert "No guarantee" in result.stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--epsilon", "1", "--pair-words", "99"], "words to make pairs of"),
+        (["--epsilon", "1", "--unit", "user", "--mass-cap", "5"], "unit of the earlier release"),
+        (["--epsilon", "1", "--release", "cumulative"], "increments where pairs"),
+        (["--epsilon", "1", "--pairs-of", "nowhere"], "a run of federate in nowhere"),
+    ],
+)
+def test_bad_options_of_pairs(
+    run_cli: RunCli,
+    given: list[object],
+    pairs: list[object],
+    options: list[str],
+    reason: str,
+) -> None:
+    assert run_cli(*given, "--scale", "1", "--rounds", "1").exit_code == 0
+    result = run_cli(*pairs, *options)
+    assert result.exit_code == 2
+    assert reason in result.stderr
+    same = run_cli(*given, "--scale", "1", "--pairs-of", pairs[pairs.index("--pairs-of") + 1])
+    assert same.exit_code == 2
+    assert "another folder" in same.stderr

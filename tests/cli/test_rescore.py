@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.conftest import RunCli
 
 from sottovoce.cli import main
 from sottovoce.personalize.formats import write_nbest
 from sottovoce.personalize.language_model import save_ngram
+from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.nbest import Hypothesis, NBest
 from sottovoce.personalize.ngram.arpa import write_arpa
 from sottovoce.personalize.ngram.training import train_ngram
@@ -55,6 +57,36 @@ def test_two_models_are_mixed(run_cli: RunCli, given: list[object], tmp_path: Pa
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
     assert found["adapted"]["wer"] < found["first_pass"]["wer"] / 3
+
+
+def test_pairs_are_mixed_in_and_their_guarantee_is_kept(
+    run_cli: RunCli, given: list[object], tmp_path: Path
+) -> None:
+    words = Marginals(("call", "<unk>"), np.array([0.9, 0.1]))
+    words.save(tmp_path / "words.json")
+    about = {"guarantee": {"epsilon": 2.0}, "words_from": words.digest}
+    shares = np.array([0.5, 0.4, 0.1])
+    Marginals(("<s> call", "call mum", "<unk>"), shares, about).save(tmp_path / "pairs.json")
+    options = ["--marginals", tmp_path / "words.json", "--pairs", tmp_path / "pairs.json"]
+    result = run_cli(*given, *options, "-o", tmp_path / "run", "--json")
+    assert result.exit_code == 0, result.stderr
+    run = json.loads((tmp_path / "run/run.json").read_text())
+    assert run["guarantee"] == {"epsilon": 2.0}
+    without = json.loads(run_cli(*given, *options[:2], "--json").stdout)
+    assert run["tuned"] != without["tuned"]
+    assert run["metrics"]["background"] == without["background"]
+
+
+def test_pairs_of_other_marginals_are_refused(
+    run_cli: RunCli, given: list[object], tmp_path: Path
+) -> None:
+    Marginals(("call", "<unk>"), np.array([0.9, 0.1])).save(tmp_path / "words.json")
+    about = {"words_from": "others"}
+    Marginals(("a b", "<unk>"), np.array([0.5, 0.5]), about).save(tmp_path / "pairs.json")
+    options = ["--marginals", tmp_path / "words.json", "--pairs", tmp_path / "pairs.json"]
+    result = run_cli(*given, *options)
+    assert result.exit_code == 2
+    assert "were made of" in result.stderr
 
 
 @pytest.mark.parametrize("options", [[], ["--shortcut"], ["--clip", "3"]])

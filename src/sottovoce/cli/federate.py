@@ -3,6 +3,7 @@
 import json
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from sottovoce.personalize.federation import clients_of, ledger_for, server_for
 from sottovoce.personalize.formats import FORMATS, read_nbest, write_nbest
 from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.nbest import NBest, by_client
+from sottovoce.personalize.pairs import pair_vocabulary
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.rounds import run_rounds
 from sottovoce.personalize.server import DENOISERS, PLAUSIBLE_MASS
 from sottovoce.personalize.vocabulary import Vector, Vocabulary
 from sottovoce.privacy.facts import Noise
-from sottovoce.privacy.guarantee import SEEDED_STAMP, Statement, Unit
+from sottovoce.privacy.guarantee import SEEDED_STAMP, Claim, Statement, Unit
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.recipes.federate import Cap, Kernel, Release
@@ -72,8 +74,11 @@ def _choice(*options: str) -> click.Choice[str]:
 @click.option("--kernel", type=_choice(*Kernel), default="normalised", show_default=True,
               help="Rank weights as they are, or summing to 1.")  # fmt: skip
 @click.option("--repeats", is_flag=True, help="Count a word as often as a hypothesis has it.")
-@click.option("--denoise", type=_choice(*DENOISERS), default="project", show_default=True,
-              help="From noisy counts to a distribution.")  # fmt: skip
+@click.option("--denoise", type=_choice(*DENOISERS),
+              help="From noisy counts to shares [default: project, for pairs keep].")  # fmt: skip
+@click.option("--pairs-of", help="Folder of an earlier run: count pairs of its words.")
+@click.option("--pair-words", type=int, default=200, show_default=True,
+              help="How many words of that run make pairs.")  # fmt: skip
 @click.option("--runner", type=_choice("in-process", "flower"),
               help="Flower's simulation, or plain [default: flower if installed].")  # fmt: skip
 @click.option("--secure-aggregation", is_flag=True,
@@ -87,21 +92,31 @@ def federate(
 ) -> None:
     """Word marginals of all clients in NBEST, released with noise, and what that costs.
 
+    With --pairs-of, pairs of the words that an earlier run found most: --epsilon is then what this
+    run adds, and the printed guarantee is of both together.
+
     \b
     Example: sottovoce federate heard.jsonl --vocabulary lm/ --epsilon 1 -o marginals/
     """
     started = time.monotonic()
     words = load_vocabulary(vocabulary)
+    earlier = _Earlier.of(options["pairs_of"], folder) if options["pairs_of"] else None
+    if earlier is not None:
+        words = pair_vocabulary(words, earlier.marginals.over(words), options["pair_words"])
+    options["denoise"] = options["denoise"] or ("project" if earlier is None else "keep")
     plan = _plan(options)
+    begun = ledger_for(plan, earlier.ledger if earlier else None)
     options["runner"] = _runner(options)
     noiseless = options["noise"] == "none"
     seed = options["seed"]
     lists = list(read_nbest(nbest, source_format))
     Path(folder).mkdir(parents=True, exist_ok=True)
     federation = _in_flower if options["runner"] == "flower" else _in_process
-    ledger, q_bar, rounds = federation(lists, words, plan, Path(folder), options)
+    ledger, q_bar, rounds = federation(lists, words, plan, Path(folder), begun, options)
     guarantee = ledger.guarantee(options["delta"])
     claimed = plan.claim(options["delta"]) if not noiseless else None
+    if earlier is not None and claimed is not None:
+        claimed = earlier.claimed_with(claimed)
     run = {
         "verb": "federate",
         "versions": {"sottovoce": __version__},
@@ -122,6 +137,8 @@ def federate(
         "timings": {"seconds": round(time.monotonic() - started, 2)},
     }
     about = {"guarantee": run["guarantee"], "claimed": run["claimed"]}
+    if earlier is not None:
+        about["words_from"] = earlier.marginals.digest
     Marginals(words.words, q_bar, about).save(Path(folder, "marginals.json"))
     with text_output(Path(folder, "run.json")) as stream:
         json.dump(run, stream, indent=2)
@@ -134,10 +151,45 @@ def federate(
         click.echo(f"{guarantee}\nMarginals of {clients} clients are in {folder}.")
 
 
+@dataclass(frozen=True)
+class _Earlier:
+    """What an earlier run released, and what that cost."""
+
+    marginals: Marginals
+    ledger: dict[str, Any]
+    claimed: Claim | None
+
+    @classmethod
+    def of(cls, folder: str, output: str) -> "_Earlier":
+        if Path(folder).resolve() == Path(output).resolve():
+            raise InvalidInput("Expected another folder for pairs than that of the words.")
+        try:
+            run = json.loads(Path(folder, "run.json").read_bytes())
+            claimed = Claim.from_json(run["claimed"]) if run["claimed"] else None
+            return cls(Marginals.load(Path(folder, "marginals.json")), run["ledger"], claimed)
+        except (OSError, ValueError, LookupError, TypeError) as problem:
+            raise InvalidInput(f"Expected a run of federate in {folder}: {problem}") from problem
+
+    def claimed_with(self, claimed: Claim) -> Claim:
+        """By the paper's arithmetic, epsilons of what is released add up."""
+        if self.claimed is None:
+            return claimed
+        return Claim.of(
+            self.claimed.epsilon + claimed.epsilon,
+            delta=self.claimed.delta + claimed.delta,
+            how=f"{claimed.how}; words and pairs",
+        )
+
+
 def _in_process(
-    lists: list[NBest], words: Vocabulary, plan: ReleasePlan, _: Path, options: dict[str, Any]
+    lists: list[NBest],
+    words: Vocabulary,
+    plan: ReleasePlan,
+    _: Path,
+    ledger: Ledger,
+    options: dict[str, Any],
 ) -> Federation:
-    ledger, seed = ledger_for(plan), options["seed"]
+    seed = options["seed"]
     key = SamplingKey() if seed is None else SamplingKey.from_seed(seed)
     server = server_for(
         words,
@@ -163,7 +215,12 @@ def _in_process(
 
 
 def _in_flower(
-    lists: list[NBest], words: Vocabulary, plan: ReleasePlan, folder: Path, options: dict[str, Any]
+    lists: list[NBest],
+    words: Vocabulary,
+    plan: ReleasePlan,
+    folder: Path,
+    ledger: Ledger,
+    options: dict[str, Any],
 ) -> Federation:
     from sottovoce.personalize.flower import running
     from sottovoce.personalize.flower.settings import FederationSettings
@@ -196,6 +253,7 @@ def _in_flower(
             seed=seed,
             secure=options["secure_aggregation"],
             plausible_mass=options["plausible_mass"],
+            earlier=ledger.to_json(),
         )
         running.simulate(settings, clients=clients, on_round=tell)
     run = json.loads((folder / "run.json").read_bytes())
@@ -239,6 +297,7 @@ def _plan(options: dict[str, Any]) -> ReleasePlan:
             distinct=not options["repeats"],
             # Secure sums are exact for whole numbers only.
             integer=noise in _DISCRETE or options["secure_aggregation"],
+            order=2 if options["pairs_of"] else 1,
         ),
         noise=noise,
         scale=options["scale"] if options["scale"] is not None else _DEFAULTS.scale,

@@ -19,6 +19,7 @@ from sottovoce.personalize.language_model import load_lm
 from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.mixture import mixed
 from sottovoce.personalize.nbest import NBest
+from sottovoce.personalize.pairs import SharedPairs
 from sottovoce.personalize.rescoring import POWERS, Tuned, rescore, split_clients, tune_weights
 from sottovoce.personalize.stream import Personalisation
 
@@ -31,6 +32,9 @@ from sottovoce.personalize.stream import Personalisation
 @click.option("--vocabulary", help="Public words of a model of KenLM or Hugging Face.")
 @click.option("--kenlm", is_flag=True, help="Score an ARPA file by KenLM.")
 @click.option("--marginals", help="marginals.json of `federate`, for the global term.")
+@click.option("--pairs", help="marginals.json of `federate --pairs-of`, mixed into the model.")
+@click.option("--pair-strength", type=float, default=0.6, show_default=True,
+              help="Most that pairs may count.")  # fmt: skip
 @click.option("--from", "source_format", type=click.Choice(FORMATS), default="jsonl",
               show_default=True, help="Format of the lists.")  # fmt: skip
 @click.option("--alpha", type=float, help="Weight of everybody [default: 0.5 with --marginals].")
@@ -61,7 +65,8 @@ def rescore_verb(
     lists = [_with_client(each) for each in read_nbest(nbest, source_format)]
     marginals = Marginals.load(options["marginals"]) if options["marginals"] else None
     everybody = marginals.over(loaded.vocabulary) if marginals else None
-    settings = _settings(options, shared=everybody is not None)
+    pairs = _pairs(options, marginals)
+    settings = _settings(options, pairs, shared=everybody is not None)
     if options["weights"]:
         tuned, evaluated = _read_weights(options["weights"]), lists
     else:
@@ -74,14 +79,16 @@ def rescore_verb(
     seconds = round(time.monotonic() - started, 2)
     result = {**outcome.to_json(), "tuned": tuned.to_json(), "seconds": seconds}
     if options["output"]:
-        about = marginals.about if marginals else {}
+        # The guarantee of pairs is of the words as well that they were made of.
+        released = pairs or marginals
+        about = released.about if released else {}
         run = {
             "verb": "rescore",
             "versions": {"sottovoce": __version__},
             "configuration": {"lm": ", ".join(models), "from": source_format, **options},
             "seed": None,
             "ledger": None,
-            # Personal counts stay on the device; what was released is the marginals.
+            # Personal counts stay on the device; what was released is marginals and pairs.
             "guarantee": about.get("guarantee"),
             "claimed": about.get("claimed"),
             "metrics": outcome.to_json(),
@@ -116,7 +123,21 @@ def _with_client(each: NBest) -> NBest:
     )  # fmt: skip
 
 
-def _settings(options: dict[str, Any], *, shared: bool) -> Personalisation:
+def _pairs(options: dict[str, Any], marginals: Marginals | None) -> SharedPairs | None:
+    if options["pairs"] is None:
+        return None
+    released = Marginals.load(options["pairs"])
+    if marginals is not None and released.about.get("words_from") != marginals.digest:
+        raise InvalidInput(
+            f"Expected the marginals that the pairs of {options['pairs']} were made of: what both "
+            "cost together is known for no others."
+        )
+    return SharedPairs(released, strength=options["pair_strength"])
+
+
+def _settings(
+    options: dict[str, Any], pairs: SharedPairs | None, *, shared: bool
+) -> Personalisation:
     alpha, beta = options["alpha"], options["beta"]
     adaptation = Adaptation(
         alpha=(0.5 if shared else 0.0) if alpha is None else alpha,
@@ -128,6 +149,7 @@ def _settings(options: dict[str, Any], *, shared: bool) -> Personalisation:
         adaptation=adaptation,
         counting=Counting(sigma=options["sigma"]),
         trust=options["trust"],
+        pairs=pairs,
     )
 
 

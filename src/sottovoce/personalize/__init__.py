@@ -16,6 +16,7 @@ from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.mixture import MixedLM
 from sottovoce.personalize.nbest import Hypothesis, NBest, by_client
 from sottovoce.personalize.ngram.training import train_ngram
+from sottovoce.personalize.pairs import SharedPairs, pair_vocabulary
 from sottovoce.personalize.phrases import PhraseCache
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.release import CountRelease
@@ -50,6 +51,7 @@ __all__ = [
     "ReleasePlan",
     "RoundReport",
     "Server",
+    "SharedPairs",
     "Tuned",
     "Vocabulary",
     "Weights",
@@ -58,6 +60,7 @@ __all__ = [
     "clients_of",
     "ledger_for",
     "load_lm",
+    "pair_vocabulary",
     "read_nbest",
     "rescore",
     "run_rounds",

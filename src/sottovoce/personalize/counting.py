@@ -4,11 +4,17 @@ Each hypothesis of the first pass counts its words with the weight K(r) of its r
 counts at most `max_words` words. So one utterance has L1 norm at most m S, and L2 norm at most
 S sqrt(m) if every word counts once a hypothesis, with S = sum_r K(r). With integer weights,
 round(64 K), counts are whole numbers of 1/64: sums are exact and the noise can be discrete.
+
+With `order` 2 it is pairs of neighbours that are counted in place of words, those with the start
+and the end of a sentence too. A pair is written "call mum", and is looked up in a vocabulary of
+pairs (see `pairs`).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,8 +22,9 @@ from numpy.typing import NDArray
 
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.nbest import NBest
-from sottovoce.personalize.vocabulary import Vocabulary
+from sottovoce.personalize.nbest import Hypothesis, NBest
+from sottovoce.personalize.ngram.model import END, START
+from sottovoce.personalize.vocabulary import UNKNOWN, Vocabulary
 from sottovoce.privacy.recipes.federate import (
     INTEGER_WEIGHT,
     Kernel,
@@ -42,11 +49,14 @@ class Counting:
     max_words: int = 30
     distinct: bool = False
     integer: bool = False
+    order: int = 1
 
     def __post_init__(self) -> None:
         _validate.positive("sigma", self.sigma)
         _validate.at_least_one("nbest", self.nbest)
         _validate.at_least_one("max_words", self.max_words)
+        if self.order not in (1, 2):
+            raise InvalidInput(f"Expected order 1 (words) or 2 (pairs), got {self.order}.")
 
     @property
     def unit(self) -> int:
@@ -94,25 +104,35 @@ class Counting:
         places: list[NDArray[np.int64]] = []
         added: list[NDArray[np.float64]] = []
         for hypothesis, weight in zip(kept, self.weights(len(kept)), strict=True):
-            words = vocabulary.encode(hypothesis.words)
-            if self.distinct:
-                # In the order of speech, so that the cap on words keeps the first ones.
-                words = words[np.sort(np.unique(words, return_index=True)[1])]
-            words = words[: self.max_words]
-            places.append(words)
-            added.append(np.full(len(words), weight))
+            counted = self._counted(hypothesis, vocabulary)
+            places.append(counted)
+            added.append(np.full(len(counted), weight))
         if not places:
             return np.zeros(0, np.int64), np.zeros(0)
         unique, inverse = np.unique(np.concatenate(places), return_inverse=True)
         mass = np.zeros(len(unique))
         np.add.at(mass, inverse, np.concatenate(added))
-        counted = mass > 0
-        return unique[counted], mass[counted]
+        present = mass > 0
+        return unique[present], mass[present]
+
+    def _counted(self, hypothesis: Hypothesis, vocabulary: Vocabulary) -> NDArray[np.int64]:
+        """The places of what one hypothesis counts, in the order of speech."""
+        if self.order == 1:
+            places = vocabulary.encode(hypothesis.words)
+        else:
+            places = vocabulary.encode(pairs_of(hypothesis.words))
+            # Nearly all pairs are unknown ones; they must not use up what may be counted.
+            places = places[places != vocabulary.index[UNKNOWN]]
+        if self.distinct:
+            # In the order of speech, so that the cap on words keeps the first ones.
+            places = places[np.sort(np.unique(places, return_index=True)[1])]
+        return places[: self.max_words]
 
     def to_json(self) -> dict[str, Any]:
         return {
             "sigma": self.sigma, "nbest": self.nbest, "kernel": str(self.kernel),
             "max_words": self.max_words, "distinct": self.distinct, "integer": self.integer,
+            "order": self.order,
         }  # fmt: skip
 
     @classmethod
@@ -121,6 +141,15 @@ class Counting:
             return cls(**{**data, "kernel": Kernel(data["kernel"])})
         except (KeyError, TypeError, ValueError) as problem:
             raise InvalidInput(f"Expected a rule of counting, but {problem!r}.") from problem
+
+
+def pairs_of(words: Sequence[str]) -> list[str]:
+    """Neighbours in a sentence, its start and its end among them.
+
+    >>> pairs_of(["call", "mum"])
+    ['<s> call', 'call mum', 'mum </s>']
+    """
+    return [f"{before} {word}" for before, word in pairwise((START, *words, END))]
 
 
 @cache

@@ -4,10 +4,12 @@ Which round an utterance belongs to is decided by a keyed hash of its id: adding
 utterance then moves no other one, which the accounting of increments relies on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sottovoce import _validate
+from sottovoce.errors import InvalidInput
 from sottovoce.personalize.cache import ClientCache
 from sottovoce.personalize.nbest import NBest, by_client
 from sottovoce.personalize.plan import ReleasePlan
@@ -74,6 +76,13 @@ def server_for(
     )
 
 
-def ledger_for(plan: ReleasePlan) -> Ledger:
-    """An empty ledger that fits the plan."""
-    return Ledger(unit=plan.unit, relation=Relation.ADD_OR_REMOVE)
+def ledger_for(plan: ReleasePlan, earlier: Mapping[str, Any] | None = None) -> Ledger:
+    """A ledger that fits the plan: empty, or one that goes on from an `earlier` one in JSON."""
+    if earlier is None:
+        return Ledger(unit=plan.unit, relation=Relation.ADD_OR_REMOVE)
+    ledger = Ledger.from_json(earlier)
+    if ledger.unit is not plan.unit:
+        raise InvalidInput(
+            f"Expected the unit of the earlier release, {ledger.unit}, got {plan.unit}."
+        )
+    return ledger

@@ -1,5 +1,6 @@
 """Federated marginals on disk: q_bar over its words, with the ledger that paid for it."""
 
+import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,6 +49,12 @@ class Marginals:
             values[unknown] = rest
         spread: Vector = values / values.sum()
         return spread
+
+    @property
+    def digest(self) -> str:
+        """A short name of what was released: it tells whether two files speak of the same words."""
+        text = json.dumps([self.words, self.q_bar.tolist()]).encode()
+        return hashlib.sha256(text).hexdigest()[:16]
 
     def save(self, path: Path | str) -> None:
         with text_output(path) as stream:

@@ -20,6 +20,7 @@ from sottovoce.privacy.recipes.federate import Cap, FederateRecipe, Release
 
 DISCRETE = (Noise.DISCRETE_LAPLACE, Noise.DISCRETE_GAUSSIAN)
 _GAUSSIAN = (Noise.GAUSSIAN, Noise.DISCRETE_GAUSSIAN)
+_POOLS = {1: "increments", 2: "increments of pairs"}
 # Calibration stops within this share of the target, from below.
 _TOLERANCE = 1e-6
 
@@ -57,6 +58,8 @@ class ReleasePlan:
                 "Expected no caps with the unit utterance: one utterance more would push others "
                 "out of a cap, and move the counts by more than its own words."
             )
+        if self.counting.order > 1 and self.release is Release.CUMULATIVE:
+            raise InvalidInput("Expected increments where pairs are counted, got cumulative.")
         if self.noise in DISCRETE and not self.counting.integer:
             raise InvalidInput("Expected integer counting with discrete noise, got fractions.")
         if self.sampling_rate is not None:
@@ -106,7 +109,8 @@ class ReleasePlan:
             scale=self.scale * self.counting.unit,
             sensitivity=self.sensitivity(number),
             sampling_rate=None if self.is_gaussian else self.sampling_rate,
-            pool="increments" if once else None,
+            # An utterance is in one round of words *and* in one of pairs: two pools, both paid.
+            pool=_POOLS[self.counting.order] if once else None,
             seeded=seeded,
         )
 
@@ -189,7 +193,8 @@ class ReleasePlan:
         yield "the normaliser is taken from the noisy counts"
         yield "whoever adds the noise is trusted with the counts, or they are securely aggregated"
         if self.unit is Unit.UTTERANCE:
-            yield f"no more than {self.counting.max_words} words of a hypothesis are counted"
+            counted = "words" if self.counting.order == 1 else "pairs"
+            yield f"no more than {self.counting.max_words} {counted} of a hypothesis are counted"
             if self.release is Release.INCREMENTS:
                 yield "ranks come from the first pass, not from personalised rescoring"
                 yield "one utterance more or less moves no other utterance into another round"

@@ -6,13 +6,14 @@ first pass, the background model, and the background model adapted to each clien
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.adaptation import Adaptation
 from sottovoce.personalize.language_model import LanguageModel
+from sottovoce.personalize.mixture import WordModel
 from sottovoce.personalize.nbest import NBest
 from sottovoce.personalize.scores import Scores, ScoreTable, Weights
 from sottovoce.personalize.stream import (
@@ -131,9 +132,11 @@ def tune_weights(
     plain = background_scores(lists, model)
     words = model.vocabulary
     _, background, _ = tune({0.0: ScoreTable(lists, plain, words)})
+    shared = _with_pairs(model, settings)
+    known = plain if shared is model else background_scores(lists, shared)
     tables = {
         power: ScoreTable(
-            lists, _scores(lists, model, settings, everybody, power) if power else plain, words
+            lists, _scores(lists, shared, settings, everybody, power) if power else known, words
         )
         for power in powers
     }
@@ -154,7 +157,7 @@ def rescore(
     factors = dict(_by_id(lists, model, chosen, everybody))
     adapted = adapted_scores(
         [(each, factors[each.id]) for each in lists],
-        model,
+        _with_pairs(model, settings),
         normalise=settings.adaptation.normalise,
     )
     errors: dict[str, Errors] = {name: {} for name in ("first", "plain", "adapted", "oracle")}
@@ -198,6 +201,11 @@ def _scores(
 ) -> Scores:
     factors = personal_factors(lists, model, _with_power(settings, power), everybody)
     return adapted_scores(factors, model, normalise=settings.adaptation.normalise)
+
+
+def _with_pairs(model: LanguageModel, settings: Personalisation) -> LanguageModel:
+    """The model that is adapted: the background, with shared pairs in it if there are any."""
+    return model if settings.pairs is None else settings.pairs.over(cast(WordModel, model))
 
 
 def _by_id(

@@ -13,7 +13,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.personalize import simplex
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.release import CountRelease
-from sottovoce.personalize.vocabulary import Vector, Vocabulary
+from sottovoce.personalize.vocabulary import UNKNOWN, Vector, Vocabulary
 from sottovoce.privacy.facts import Unprotected
 from sottovoce.privacy.guarantee import Unit
 from sottovoce.privacy.ledger import Ledger
@@ -23,10 +23,11 @@ from sottovoce.privacy.recipes.federate import Cap, Release
 PLAUSIBLE_MASS = 100_000.0
 NO_NOISE = "counts were released without noise"
 
-DENOISERS: dict[str, Callable[[Vector, Vector, float], Vector]] = {
-    "project": lambda counts, _background, _std: simplex.project(counts),
-    "shrink": simplex.shrink,
-    "threshold": simplex.threshold,
+DENOISERS: dict[str, Callable[[Vector, Vocabulary, float], Vector]] = {
+    "project": lambda counts, _words, _std: simplex.project(counts),
+    "shrink": lambda counts, words, std: simplex.shrink(counts, words.unigram, std),
+    "threshold": lambda counts, words, std: simplex.threshold(counts, words.unigram, std),
+    "keep": lambda counts, words, std: simplex.keep(counts, words.index[UNKNOWN], std),
 }
 
 
@@ -143,16 +144,16 @@ class Server:
         return self.q_bar
 
     def _distribution(self) -> Vector:
-        background = self.vocabulary.unigram
-        if self.counts.sum() <= 0:
-            return background
-        if self.plan is None:
-            share: Vector = self.counts / self.counts.sum()
-            return share
+        if self.denoise != "keep":
+            if self.counts.sum() <= 0:
+                return self.vocabulary.unigram
+            if self.plan is None:
+                share: Vector = self.counts / self.counts.sum()
+                return share
         # Increments are summed up, and so is their noise.
         rounds = 1 if self.cumulative else self.rounds
-        std = self.plan.noise_std * float(np.sqrt(rounds))
-        return DENOISERS[self.denoise](self.counts, background, std)
+        std = self.plan.noise_std * float(np.sqrt(rounds)) if self.plan is not None else 0.0
+        return DENOISERS[self.denoise](self.counts, self.vocabulary, std)
 
     def _bounds(self) -> tuple[float, float]:
         if self.plan is None:

@@ -67,9 +67,8 @@ def threshold(counts: ArrayLike, background: Vector, noise_std: float) -> Vector
     >>> threshold([100.0, 1.0, -3.0, 2.0], u, 10.0).round(3).tolist()
     [0.99, 0.007, 0.002, 0.002]
     """
-    _validate.not_negative("noise_std", noise_std)
     vector = _same_size(counts, background)
-    believed = vector > noise_std * math.log(vector.size) / math.sqrt(2)
+    believed = vector > _bar(noise_std, 0.5 / vector.size)
     if not believed.any():
         return background.copy()
     # Noise cancels in the sum of many words, so their total is known better than any of them.
@@ -78,6 +77,32 @@ def threshold(counts: ArrayLike, background: Vector, noise_std: float) -> Vector
     rest = told / told.sum() * total if told.sum() > 0 else told
     mixed = np.where(believed, vector, rest)
     return np.asarray(mixed / mixed.sum(), dtype=np.float64)
+
+
+def keep(counts: ArrayLike, unknown: int, noise_std: float, mistakes: float = 0.0005) -> Vector:
+    """Believe counts over a bar that so large a share of cells without any count pass by mistake.
+
+    Nothing is known of the others: what they have together goes to the place `unknown`. This is for
+    many cells of which few matter, such as pairs of words.
+
+    >>> keep([100.0, 1.0, -3.0, 2.0, 0.0], 4, 1.0).round(3).tolist()
+    [1.0, 0.0, 0.0, 0.0, 0.0]
+    """
+    vector = _finite(counts)
+    believed = vector > _bar(noise_std, mistakes)
+    believed[unknown] = False
+    kept: Vector = np.where(believed, vector, 0.0)
+    # Noise cancels in the sum of many cells; without a believed one, all is unknown.
+    kept[unknown] = max(float(vector[~believed].sum()), 0.0 if believed.any() else 1.0)
+    share: Vector = kept / kept.sum()
+    return share
+
+
+def _bar(noise_std: float, share: float) -> float:
+    """What such a share of Laplace variables of this standard deviation exceed."""
+    _validate.not_negative("noise_std", noise_std)
+    _validate.between("share", share, 0, 0.5)
+    return -noise_std / math.sqrt(2) * math.log(2 * share)
 
 
 def _finite(counts: ArrayLike) -> Vector:

@@ -15,6 +15,7 @@ from sottovoce.personalize.cache import ClientCache
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.language_model import LanguageModel
 from sottovoce.personalize.nbest import NBest, by_client
+from sottovoce.personalize.pairs import SharedPairs
 from sottovoce.personalize.smoothing import Dirichlet, Smoothing
 from sottovoce.personalize.vocabulary import UNKNOWN, Vector
 
@@ -25,12 +26,14 @@ class Personalisation:
 
     With `trust` a word is believed by how often it was heard: its log factor lies between the one
     it would have without the person (g without q_i) and its own, n / (n + trust) of the way.
+    `pairs` that everybody says are mixed into the background before it is adapted.
     """
 
     adaptation: Adaptation = field(default_factory=Adaptation)
     counting: Counting = field(default_factory=Counting)
     smoothing: Smoothing = field(default_factory=Dirichlet)
     trust: float | None = None
+    pairs: SharedPairs | None = None
 
     def __post_init__(self) -> None:
         if self.trust is not None:

@@ -98,7 +98,7 @@ def federate(
 
 
 def _server(settings: FederationSettings, plan: ReleasePlan, ranges: SecureRanges | None) -> Server:
-    ledger = ledger_for(plan)
+    ledger = ledger_for(plan, settings.earlier)
     if settings.seed is not None and settings.sampling_rate < 1:
         ledger.assume(SEEDED_STAMP)
     for sentence in ranges.assumptions() if ranges is not None else ():

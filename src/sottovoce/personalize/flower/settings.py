@@ -22,7 +22,8 @@ class FederationSettings:
 
     `round_key` (hexadecimal) decides which round an utterance belongs to; it is no secret. `seed`
     makes sampling and noise repeatable, for tests. With `secure` the server sees sums only, of
-    clients that send at most `plausible_mass` words a round each.
+    clients that send at most `plausible_mass` words a round each. `earlier` is the ledger of a
+    release that this one goes on from.
     """
 
     vocabulary: str
@@ -39,6 +40,7 @@ class FederationSettings:
     seed: int | None = None
     secure: bool = False
     plausible_mass: float = PLAUSIBLE_MASS
+    earlier: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         _validate.at_least_one("rounds", self.rounds)

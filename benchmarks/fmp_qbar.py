@@ -1,14 +1,26 @@
-"""What everybody says, q_bar: by rounds, from other speakers, over the words that occur."""
+"""What everybody says, words (q_bar) and pairs: by rounds, or from other speakers."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from sottovoce.personalize.counting import Counting
+from sottovoce.personalize.counting import Counting, pairs_of
+from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.nbest import NBest, by_client
 from sottovoce.personalize.vocabulary import UNKNOWN, Vector, Vocabulary
 
 QBar = Vector | Callable[[NBest], Vector] | None
+Pairs = Marginals | Callable[[NBest], Marginals] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What devices are told: how often words are said, and pairs of them."""
+
+    words: QBar = None
+    pairs: Pairs = None
 
 
 def narrowed(words: Vocabulary, lists: Iterable[NBest]) -> Vocabulary:
@@ -40,11 +52,7 @@ def by_rounds(
     lists: Sequence[NBest], words: Vocabulary, counting: Counting, rounds: int, start: Vector
 ) -> Callable[[NBest], Vector]:
     """q_bar as the paper has it: utterances in rounds + 1 groups, each told by those before."""
-    group = {
-        each.id: place * (rounds + 1) // len(mine)
-        for mine in by_client(lists).values()
-        for place, each in enumerate(mine)
-    }
+    group = _groups(lists, rounds)
     counts, bars = start.copy(), []
     for number in range(rounds + 1):
         bars.append(counts / counts.sum() if counts.sum() > 0 else words.unigram)
@@ -52,20 +60,61 @@ def by_rounds(
     return lambda each: bars[group[each.id]]
 
 
-def halves(
-    lists: Sequence[NBest], q_of: Callable[[list[NBest], list[NBest]], QBar]
-) -> Callable[[NBest], Vector]:
-    """q_bar for tuning: each half of the clients is told what the other half said.
+def pairs_by_rounds(
+    lists: Sequence[NBest], counting: Counting, rounds: int, start: Counter[str] | None = None
+) -> Callable[[NBest], Marginals]:
+    """Pairs in the same rounds."""
+    group, counts, bars = _groups(lists, rounds), Counter(start or {}), list[Marginals]()
+    for number in range(rounds + 1):
+        bars.append(_shares(counts))
+        counts += pair_counts((e for e in lists if group[e.id] == number), counting)
+    return lambda each: bars[group[each.id]]
 
-    `q_of(told, others)` makes the q_bar of the clients `told` from what `others` said.
+
+def pair_counts(lists: Iterable[NBest], counting: Counting) -> Counter[str]:
+    """Pairs without a vocabulary: where there is no noise, only what was said needs a count."""
+    counts: Counter[str] = Counter()
+    for each in lists:
+        kept = each.hypotheses[: counting.nbest]
+        weights = counting.weights(len(kept)) / counting.unit
+        for hypothesis, weight in zip(kept, weights.tolist(), strict=True):
+            for pair in pairs_of(hypothesis.words):
+                counts[pair] += weight
+    return counts
+
+
+def _shares(counts: Counter[str]) -> Marginals:
+    mass = float(counts.total())
+    shares = np.array([*counts.values(), 0.0]) / mass if mass else np.ones(1)
+    return Marginals((*counts, UNKNOWN), shares, mass=mass)
+
+
+def _groups(lists: Sequence[NBest], rounds: int) -> dict[str, int]:
+    """The round before which every utterance was said, each client's in the order of time."""
+    return {
+        each.id: place * (rounds + 1) // len(mine)
+        for mine in by_client(lists).values()
+        for place, each in enumerate(mine)
+    }
+
+
+def halves(lists: Sequence[NBest], told_by: Callable[[list[NBest], list[NBest]], Told]) -> Told:
+    """For tuning: each half of the clients is told what the other half said.
+
+    `told_by(told, others)` makes what the clients `told` hear from what `others` said.
     """
     first = set(sorted(by_client(lists))[::2])
     parts = [[e for e in lists if (e.client in first) is inside] for inside in (True, False)]
-    bars = [q_of(parts[0], parts[1]), q_of(parts[1], parts[0])]
+    bars = [told_by(parts[0], parts[1]), told_by(parts[1], parts[0])]
 
-    def q_bar(each: NBest) -> Vector:
-        found = bars[0 if each.client in first else 1]
+    def words(each: NBest) -> Vector:
+        found = bars[0 if each.client in first else 1].words
         assert found is not None
         return found(each) if callable(found) else found
 
-    return q_bar
+    def pairs(each: NBest) -> Marginals:
+        found = bars[0 if each.client in first else 1].pairs
+        assert found is not None
+        return found(each) if callable(found) else found
+
+    return Told(words, pairs)

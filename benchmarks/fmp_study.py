@@ -14,12 +14,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fmp_qbar import QBar, narrowed
+from fmp_qbar import Pairs, QBar, Told, narrowed
 from sottovoce.personalize.adaptation import Adaptation
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.language_model import LanguageModel
 from sottovoce.personalize.mixture import WordModel
 from sottovoce.personalize.nbest import NBest, by_client
+from sottovoce.personalize.pairs import SharedPairs
 from sottovoce.personalize.phrases import PhraseCache
 from sottovoce.personalize.scores import ScoreTable
 from sottovoce.personalize.stream import Personalisation, factor_sums, personal_factors
@@ -36,26 +37,32 @@ from sottovoce.personalize.wer import (
 
 RULE = Counting(sigma=1.0, nbest=20)
 FOLDS = 5
+NOTHING = Told()
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """One way to personalise; `phrases` is the order of the personal phrases."""
+    """One way to personalise; `phrases` is the order of the personal phrases.
+
+    `pairs` is how far pairs that everybody says are believed, from 0 to 1.
+    """
 
     alpha: float = 0.5
     beta: float = 0.25
     trust: float | None = None
     counting: Counting = field(default=RULE)
     phrases: int = 1
+    pairs: float = 0.0
 
     def __str__(self) -> str:
         phrases = f", phrases of {self.phrases}" if self.phrases > 1 else ""
         trust = "all" if self.trust is None else f"{self.trust:g}"
+        pairs = f", pairs {self.pairs:g}" if self.pairs else ""
         return (
             f"alpha={self.alpha:g}, beta={self.beta:g}, trust={trust}, "
-            f"sigma={self.counting.sigma:g}{phrases}"
+            f"sigma={self.counting.sigma:g}{phrases}{pairs}"
         )
 
 
@@ -95,14 +102,17 @@ class Part:
         self._phrases: dict[tuple[Counting, int], Array] = {}
         self._known: dict[tuple[Setup, int], tuple[Array, QBar]] = {}
 
-    def parts(self, setup: Setup | None = None, q_bar: QBar = None) -> Array:
+    def parts(self, setup: Setup | None = None, told: Told = NOTHING) -> Array:
         """What the weights multiply; with a set-up, the sums of log factors come last."""
         if setup is None:
             return self.table.parts(per_word=self.divided)
         table = self.table
         if setup.phrases > 1:
             table = table.replaced(self._with_phrases(setup.counting, setup.phrases))
-        sums = self._sums(replace(setup, phrases=1), q_bar)
+        if setup.pairs:
+            assert setup.phrases == 1
+            table = table.replaced(self._with_pairs(told.pairs, setup.pairs))
+        sums = self._sums(replace(setup, phrases=1, pairs=0.0), told.words)
         return np.append(table.parts(per_word=self.divided), sums[..., None], axis=-1)
 
     def _with_phrases(self, counting: Counting, order: int) -> Array:
@@ -110,6 +120,18 @@ class Part:
             mixed = phrase_scores(self.lists, self.apart, counting, order)
             self._phrases[counting, order] = self._padded(mixed)
         return self._phrases[counting, order]
+
+    def _with_pairs(self, pairs: Pairs, strength: float) -> Array:
+        scores, known = {}, dict[int, SharedPairs]()
+        for each in self.open:
+            found = pairs(each) if callable(pairs) else pairs
+            assert found is not None
+            if id(found) not in known:
+                known[id(found)] = SharedPairs(found, strength=strength)
+            said = [h.words for h in each.hypotheses]
+            mixed = known[id(found)].mixed(said, self.apart[each.id])
+            scores[each.id] = np.bincount(owners_of(said), np.log(mixed)).tolist()
+        return self._padded(scores)
 
     def _sums(self, setup: Setup, q_bar: QBar) -> Array:
         """Sums of log factors; `q_bar` is kept beside them, so that its identity stays its own."""
@@ -180,16 +202,16 @@ class Study:
             "oracle": _percent(best.rate), **self._half(self.base),
         }  # fmt: skip
 
-    def row(self, setup: Setup, q_dev: QBar = None, q_test: QBar = None) -> dict[str, Any]:
-        """Tune with the q_bar of the development part, evaluate with the other."""
-        dev = self.dev.parts(setup, q_dev)
-        test = dev if self.alone else self.test.parts(setup, q_test)
-        return self._told(*self._evaluate([dev], [test]))
+    def row(self, setup: Setup, dev: Told = NOTHING, test: Told = NOTHING) -> dict[str, Any]:
+        """Tune with what the development part was told, evaluate with what the other was."""
+        tuned = self.dev.parts(setup, dev)
+        evaluated = tuned if self.alone else self.test.parts(setup, test)
+        return self._told(*self._evaluate([tuned], [evaluated]))
 
-    def choice(self, setups: Sequence[Setup], q_dev: Sequence[QBar]) -> dict[str, Any]:
+    def choice(self, setups: Sequence[Setup], told: Sequence[Told]) -> dict[str, Any]:
         """Without a test part: every speaker gets the set-up, too, that the others choose."""
         assert self.alone
-        found = [self.dev.parts(*each) for each in zip(setups, q_dev, strict=True)]
+        found = [self.dev.parts(*each) for each in zip(setups, told, strict=True)]
         return self._told(*self._evaluate(found, found))
 
     @property
@@ -265,11 +287,15 @@ def phrase_scores(
         for each in mine:
             if each.id in apart:
                 said = [h.words for h in each.hypotheses]
-                owners = np.repeat(np.arange(len(said)), [len(words) + 1 for words in said])
                 mixed = np.log(cache.mixed(said, apart[each.id]))
-                scores[each.id] = np.bincount(owners, mixed).tolist()
+                scores[each.id] = np.bincount(owners_of(said), mixed).tolist()
             cache.add(each)
     return scores
+
+
+def owners_of(sentences: Sequence[Sequence[str]]) -> NDArray[np.int64]:
+    """Whose every word and end is, sentence after sentence."""
+    return np.repeat(np.arange(len(sentences)), [len(words) + 1 for words in sentences])
 
 
 def _power(weights: Vector) -> float:

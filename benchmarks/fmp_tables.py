@@ -6,30 +6,40 @@ PATH holds the public lists (`nbest/`), text (`text/`) and word list (`vectors/`
 4-grams of public text over a public vocabulary, and a Transformer of `sottovoce lm train` on the
 text of fmp_text.py, if there is one. Every private row stands beside two controls: no global term
 (alpha = 0), and a global term of noise alone; it counts only if it beats both, over several draws
-of the noise.
+of the noise. Global are the words that everybody says, and pairs of them.
 """
 
 import argparse
 import json
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import fmp_data
-from fmp_qbar import QBar, by_rounds, counts_of, halves, narrow_distribution
-from fmp_study import Setup, Study
+from fmp_qbar import (
+    Told,
+    by_rounds,
+    counts_of,
+    halves,
+    narrow_distribution,
+    pair_counts,
+    pairs_by_rounds,
+)
+from fmp_study import NOTHING, Setup, Study
 from sottovoce.personalize.cache import Caps, ClientCache
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.federation import ledger_for
+from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.nbest import NBest, by_client
+from sottovoce.personalize.pairs import pair_vocabulary
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.release import CountRelease
-from sottovoce.personalize.simplex import threshold
-from sottovoce.personalize.vocabulary import Vector, Vocabulary
+from sottovoce.personalize.simplex import keep, project, threshold
+from sottovoce.personalize.vocabulary import UNKNOWN, Vector, Vocabulary
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.guarantee import Unit
 from sottovoce.privacy.noise import NoiseSource
@@ -40,6 +50,13 @@ MIXTURES = ((0.5, 0.25), (0.5, 0.45), (0.75, 0.2))
 CANDIDATES = tuple(Setup(alpha=a, beta=b, trust=t) for a, b in MIXTURES for t in (None, 10.0))
 ALONE = tuple(Setup(alpha=0.0, beta=b, trust=t) for b in (0.75, 0.95) for t in (None, 10.0))
 MIXED = tuple(Setup(alpha=a, beta=0.95 - a, trust=10.0) for a in (0.25, 0.5))
+STRENGTHS = (0.3, 0.6)
+# With pairs a private release may leave the words out, which were paid for all the same.
+PAIRED = tuple(
+    Setup(alpha=a, beta=0.95 - a, trust=10.0, pairs=p) for a in (0.0, 0.25) for p in STRENGTHS
+)
+# Of a release of words and pairs, words have this share of epsilon and pairs the rest.
+OF_WORDS, PAIR_WORDS = 0.3, 200
 # What the speakers that ATIS is tuned on choose; the other sets take it as it is.
 USUAL = Setup(alpha=0.5, beta=0.45, trust=10.0)
 ORDERS = (2, 3)
@@ -50,13 +67,13 @@ Row = dict[str, Any]
 
 
 class Rows:
-    """Rows of one study, with q_bar made as each of them needs it."""
+    """Rows of one study, with what is told made as each of them needs it."""
 
     def __init__(self, study: Study) -> None:
         self.study, self.small = study, study.small
         self.dev, self.test = list(study.dev.lists), list(study.test.lists)
         self.known: dict[tuple[Setup, int], Row] = {}
-        self.bars: dict[tuple[Counting, int, bool], QBar] = {}
+        self.told: dict[tuple[Counting, int, bool], Told] = {}
 
     def alone(self, setup: Setup) -> Row:
         return self.study.row(setup)
@@ -64,35 +81,38 @@ class Rows:
     def cold(self, setup: Setup, rounds: int = ROUNDS) -> Row:
         """Everybody starts with nothing and hears what all have said in earlier rounds."""
         if (setup, rounds) not in self.known:
-            bars = [self.cold_bar(setup.counting, rounds, test=test) for test in (False, True)]
-            self.known[setup, rounds] = self.study.row(setup, *bars)
+            told = [self.told_cold(setup.counting, rounds, test=test) for test in (False, True)]
+            self.known[setup, rounds] = self.study.row(setup, *told)
         return self.known[setup, rounds]
 
-    def cold_bar(self, rule: Counting, rounds: int = ROUNDS, *, test: bool = False) -> QBar:
+    def told_cold(self, rule: Counting, rounds: int = ROUNDS, *, test: bool = False) -> Told:
         key = (rule, rounds, test)
-        if key not in self.bars:
+        if key not in self.told:
             lists, zero = self.test if test else self.dev, np.zeros(len(self.small))
-            self.bars[key] = by_rounds(lists, self.small, rule, rounds, zero)
-        return self.bars[key]
+            words = by_rounds(lists, self.small, rule, rounds, zero)
+            self.told[key] = Told(words, pairs_by_rounds(lists, rule, rounds))
+        return self.told[key]
 
     def told_by_others(self, setups: Sequence[Setup]) -> Row:
         """Cold, and each speaker has the set-up that the others choose."""
-        return self.study.choice(setups, [self.cold_bar(setup.counting) for setup in setups])
+        return self.study.choice(setups, [self.told_cold(setup.counting) for setup in setups])
 
     def warm(self, setup: Setup, rounds: int = ROUNDS) -> Row:
         """As above, after a start with what other speakers said."""
         rule = setup.counting
 
-        def q_of(told: list[NBest], others: list[NBest]) -> QBar:
-            return by_rounds(told, self.small, rule, rounds, counts_of(others, self.small, rule))
+        def told_by(told: list[NBest], others: list[NBest]) -> Told:
+            start = counts_of(others, self.small, rule)
+            words = by_rounds(told, self.small, rule, rounds, start)
+            return Told(words, pairs_by_rounds(told, rule, rounds, pair_counts(others, rule)))
 
-        return self.study.row(setup, halves(self.dev, q_of), q_of(self.test, self.dev))
+        return self.study.row(setup, halves(self.dev, told_by), told_by(self.test, self.dev))
 
-    def private(self, setup: Setup, plan: ReleasePlan, seed: int, *, truth: bool) -> Row:
+    def private(self, setup: Setup, plans: "Plans", seed: int, *, truth: bool) -> Row:
         """One private release of what other speakers said, then the device alone."""
-        q_of = released(plan, self.study.words, self.small, seed, truth=truth)
-        tuning = halves(self.dev, lambda _, others: q_of(others))
-        return self.study.row(setup, tuning, q_of(self.dev))
+        told_of = released(plans, self.study.words, self.small, seed, truth=truth)
+        tuning = halves(self.dev, lambda _, others: told_of(others))
+        return self.study.row(setup, tuning, told_of(self.dev))
 
 
 def chosen(candidates: Sequence[Setup], run: Callable[[Setup], Row]) -> tuple[Setup, Row]:
@@ -110,15 +130,22 @@ def tables(
     report: Row = {"baselines": study.baselines()}
     best = USUAL
     if study.alone:
-        report["alpha 0 (personal only), chosen"] = study.choice(ALONE, [None] * len(ALONE))
+        report["alpha 0 (personal only), chosen"] = study.choice(ALONE, [NOTHING] * len(ALONE))
         report["cold, chosen"] = rows.told_by_others(CANDIDATES)
         report["cold with phrases, chosen"] = rows.told_by_others(with_phrases(CANDIDATES))
+        report["cold with pairs, chosen"] = rows.told_by_others(with_pairs(CANDIDATES))
+        everything = (*ALONE, *CANDIDATES, *with_pairs((*ALONE, *CANDIDATES)))
+        report["cold, all of these, chosen"] = rows.told_by_others(everything)
     else:
         _, report["alpha 0 (personal only), chosen"] = chosen(ALONE, rows.alone)
         best, report["cold, chosen"] = chosen(CANDIDATES, rows.cold)
         _, report["cold with phrases, chosen"] = chosen(with_phrases([best]), rows.cold)
+        _, report["cold with pairs, chosen"] = chosen(with_pairs([best]), rows.cold)
+        everything = (*ALONE, *CANDIDATES, *with_pairs((ALONE[-1], best)))
+        _, report["cold, all of these, chosen"] = chosen(everything, rows.cold)
     if warm:
-        _, report["warm, chosen"] = chosen(CANDIDATES, rows.warm)
+        best, report["warm, chosen"] = chosen(CANDIDATES, rows.warm)
+        _, report["warm with pairs, chosen"] = chosen(with_pairs((ALONE[-1], best)), rows.warm)
     if not brief:
         report |= varied(rows, best)
     if epsilons:
@@ -149,6 +176,44 @@ def with_phrases(setups: Sequence[Setup]) -> list[Setup]:
     return [replace(setup, phrases=order) for order in (1, *ORDERS) for setup in setups]
 
 
+def with_pairs(setups: Sequence[Setup]) -> list[Setup]:
+    """Each set-up with shared pairs."""
+    return [replace(setup, pairs=strength) for strength in STRENGTHS for setup in setups]
+
+
+@dataclass(frozen=True)
+class Plans:
+    """What is released: words, and pairs of the most frequent of them if there is a plan."""
+
+    words: ReleasePlan
+    pairs: ReleasePlan | None = None
+
+    def calibrated(self, epsilon: float) -> "Plans":
+        if self.pairs is None:
+            return Plans(self.words.calibrated(epsilon=epsilon, rounds=1))
+        return Plans(
+            self.words.calibrated(epsilon=OF_WORDS * epsilon, rounds=1),
+            self.pairs.calibrated(epsilon=(1 - OF_WORDS) * epsilon, rounds=1),
+        )
+
+    @property
+    def claimed(self) -> float:
+        """The paper's arithmetic; it knows of no pairs, so their release is one more of words."""
+        return sum(plan.claim().epsilon for plan in (self.words, self.pairs) if plan)
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        return MIXED if self.pairs is None else PAIRED
+
+    def true(self) -> float:
+        """What the ledger of both releases says."""
+        ledger = ledger_for(self.words)
+        for plan in (self.words, self.pairs):
+            if plan is not None:
+                ledger.spend(plan.fact())
+        return ledger.guarantee(0.0).epsilon
+
+
 def table_4(rows: Rows, epsilons: Sequence[float]) -> Row:
     """Private releases, each drawn several times, beside noise that was drawn as often."""
     one_best = Counting(
@@ -158,12 +223,19 @@ def table_4(rows: Rows, epsilons: Sequence[float]) -> Row:
     user = ReleasePlan(
         counting=one_best, noise=Noise.DISCRETE_LAPLACE, unit=Unit.USER, caps=Caps(40.0, 4.0)
     )
-    plans = [(f"utterance, epsilon {e:g}", utterance, e) for e in epsilons]
-    plans.append((f"user, epsilon {max(epsilons):g}", user, max(epsilons)))
+    both = {
+        name: Plans(words, replace(words, counting=replace(one_best, order=2)))
+        for name, words in (("utterance", utterance), ("user", user))
+    }
+    most = max(epsilons)
+    plans = [(f"utterance, epsilon {e:g}", Plans(utterance), e) for e in epsilons]
+    plans.append((f"user, epsilon {most:g}", Plans(user), most))
+    plans += [(f"utterance, epsilon {e:g}, with pairs", both["utterance"], e) for e in epsilons]
+    plans.append((f"user, epsilon {most:g}, with pairs", both["user"], most))
     found: Row = {}
     for name, plan, epsilon in plans:
-        exact = plan.calibrated(epsilon=epsilon, rounds=1)
-        found[name] = {"claimed": round(exact.claim().epsilon, 4), "true": epsilon}
+        exact = plan.calibrated(epsilon)
+        found[name] = {"claimed": round(exact.claimed, 4), "true": round(exact.true(), 4)}
         for label, truth in (("told", True), ("noise only", False)):
             found[name][label] = drawn(rows, exact, truth=truth)
         print(json.dumps({name: found[name]}), flush=True)
@@ -174,11 +246,11 @@ def table_4(rows: Rows, epsilons: Sequence[float]) -> Row:
     return found
 
 
-def drawn(rows: Rows, plan: ReleasePlan, *, truth: bool) -> Row:
+def drawn(rows: Rows, plans: Plans, *, truth: bool) -> Row:
     """Mean and spread over draws; the set-up is chosen by the first draw, on other speakers."""
-    setup, first = chosen(MIXED, lambda each: rows.private(each, plan, 1, truth=truth))
+    setup, first = chosen(plans.setups, lambda each: rows.private(each, plans, 1, truth=truth))
     rates = [first["wer"]]
-    rates += [rows.private(setup, plan, seed, truth=truth)["wer"] for seed in range(2, DRAWS + 1)]
+    rates += [rows.private(setup, plans, seed, truth=truth)["wer"] for seed in range(2, DRAWS + 1)]
     return {
         "setup": str(setup), "wer": round(statistics.mean(rates), 3),
         "standard_deviation": round(statistics.stdev(rates), 3), "draws": rates,
@@ -186,21 +258,36 @@ def drawn(rows: Rows, plan: ReleasePlan, *, truth: bool) -> Row:
 
 
 def released(
-    plan: ReleasePlan, words: Vocabulary, small: Vocabulary, seed: int, *, truth: bool
-) -> Callable[[list[NBest]], Vector]:
-    """q_bar from one private release over the whole vocabulary; else of noise alone."""
+    plans: Plans, words: Vocabulary, small: Vocabulary, seed: int, *, truth: bool
+) -> Callable[[list[NBest]], Told]:
+    """Private releases over the whole vocabulary and pairs of its words; else of noise alone."""
 
-    def q_of(lists: list[NBest]) -> Vector:
-        total = np.zeros(len(words))
-        for mine in by_client(lists).values() if truth else ():
-            cache = ClientCache(words, plan.counting, plan.caps)
-            for each in mine:
-                cache.add(each)
-            total += cache.take_increment()
-        noisy = CountRelease(plan, ledger_for(plan), NoiseSource.seeded(seed))(total)
-        return narrow_distribution(threshold(noisy, words.unigram, plan.noise_std), words, small)
+    def told_of(lists: list[NBest]) -> Told:
+        source = NoiseSource.seeded(seed)
+        said = lists if truth else []
+        noisy = noisy_counts(said, words, plans.words, source)
+        q_bar = threshold(noisy, words.unigram, plans.words.noise_std)
+        narrow = narrow_distribution(q_bar, words, small)
+        if plans.pairs is None:
+            return Told(narrow)
+        pairs = pair_vocabulary(words, project(noisy), PAIR_WORDS)
+        noisy = noisy_counts(said, pairs, plans.pairs, source)
+        believed = keep(noisy, pairs.index[UNKNOWN], plans.pairs.noise_std)
+        return Told(narrow, Marginals(pairs.words, believed, mass=max(float(noisy.sum()), 0.0)))
 
-    return q_of
+    return told_of
+
+
+def noisy_counts(
+    lists: Sequence[NBest], words: Vocabulary, plan: ReleasePlan, source: NoiseSource
+) -> Vector:
+    total = np.zeros(len(words))
+    for mine in by_client(lists).values():
+        cache = ClientCache(words, plan.counting, plan.caps)
+        for each in mine:
+            cache.add(each)
+        total += cache.take_increment()
+    return CountRelease(plan, ledger_for(plan), source)(total)
 
 
 def atis(data: Path, transformer: Path | None) -> Row:

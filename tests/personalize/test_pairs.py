@@ -210,7 +210,8 @@ def everything_after(model: LanguageModel, said: list[str], factors: Vector | No
     values = [model.score_words([[*said, word]], factors)[0][len(said)] for word in words] + [
         model.score_words([said], factors)[0][len(said)]
     ]
-    return np.exp(np.array(values))
+    probabilities: Vector = np.exp(np.array(values))
+    return probabilities
 
 
 @pytest.mark.parametrize("adapted", [False, True])

@@ -3,7 +3,7 @@
 import json
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from sottovoce.personalize.pairs import pair_vocabulary
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.rounds import run_rounds
 from sottovoce.personalize.server import DENOISERS, PLAUSIBLE_MASS
-from sottovoce.personalize.vocabulary import Vector, Vocabulary
+from sottovoce.personalize.vocabulary import Vocabulary
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.guarantee import SEEDED_STAMP, Claim, Statement, Unit
 from sottovoce.privacy.ledger import Ledger
@@ -36,7 +36,7 @@ from sottovoce.privacy.sampling import SamplingKey
 _DISCRETE = (Noise.DISCRETE_LAPLACE, Noise.DISCRETE_GAUSSIAN)
 _DEFAULTS = ReleasePlan()
 
-Federation = tuple[Ledger, Vector, list[dict[str, Any]]]
+Federation = tuple[Ledger, Marginals, list[dict[str, Any]]]
 
 
 def _choice(*options: str) -> click.Choice[str]:
@@ -112,7 +112,7 @@ def federate(
     lists = list(read_nbest(nbest, source_format))
     Path(folder).mkdir(parents=True, exist_ok=True)
     federation = _in_flower if options["runner"] == "flower" else _in_process
-    ledger, q_bar, rounds = federation(lists, words, plan, Path(folder), begun, options)
+    ledger, released, rounds = federation(lists, words, plan, Path(folder), begun, options)
     guarantee = ledger.guarantee(options["delta"])
     claimed = plan.claim(options["delta"]) if not noiseless else None
     if earlier is not None and claimed is not None:
@@ -139,7 +139,7 @@ def federate(
     about = {"guarantee": run["guarantee"], "claimed": run["claimed"]}
     if earlier is not None:
         about["words_from"] = earlier.marginals.digest
-    Marginals(words.words, q_bar, about).save(Path(folder, "marginals.json"))
+    replace(released, about=about).save(Path(folder, "marginals.json"))
     with text_output(Path(folder, "run.json")) as stream:
         json.dump(run, stream, indent=2)
     if as_json:
@@ -211,7 +211,7 @@ def _in_process(
         ):
             told.append(report.to_json())
             tell(report.number)
-    return ledger, server.q_bar, told
+    return ledger, server.marginals, told
 
 
 def _in_flower(
@@ -257,8 +257,8 @@ def _in_flower(
         )
         running.simulate(settings, clients=clients, on_round=tell)
     run = json.loads((folder / "run.json").read_bytes())
-    q_bar = Marginals.load(folder / "marginals.json").q_bar
-    return Ledger.from_json(run["ledger"]), q_bar, run["metrics"]["rounds"]
+    released = Marginals.load(folder / "marginals.json")
+    return Ledger.from_json(run["ledger"]), released, run["metrics"]["rounds"]
 
 
 def _runner(options: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from sottovoce.personalize.vocabulary import Vector, Vocabulary, distribution
 
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """What everybody says, as it was released.
+    """What everybody says, as it was released; `mass` is how many counts that was, noise included.
 
     >>> told = Marginals(("call", "mum", "<unk>"), np.array([0.5, 0.3, 0.2]))
     >>> words = Vocabulary(("mum", "dad", "<unk>"), [0.25, 0.25, 0.5])
@@ -26,6 +26,7 @@ class Marginals:
     words: tuple[str, ...]
     q_bar: Vector
     about: dict[str, Any] = field(default_factory=dict)
+    mass: float | None = None
 
     def __post_init__(self) -> None:
         distribution(self.q_bar, len(self.words))
@@ -58,13 +59,23 @@ class Marginals:
 
     def save(self, path: Path | str) -> None:
         with text_output(path) as stream:
-            data = {"words": self.words, "q_bar": self.q_bar.tolist(), "about": self.about}
+            data = {
+                "words": self.words,
+                "q_bar": self.q_bar.tolist(),
+                "about": self.about,
+                "mass": self.mass,
+            }
             json.dump(data, stream, ensure_ascii=False)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
         try:
             data = json.loads(Path(path).read_bytes())
-            return cls(tuple(map(str, data["words"])), np.array(data["q_bar"]), data["about"])
+            return cls(
+                tuple(map(str, data["words"])),
+                np.array(data["q_bar"]),
+                data["about"],
+                None if data.get("mass") is None else float(data["mass"]),
+            )
         except (KeyError, TypeError, ValueError) as problem:
             raise InvalidInput(f"Expected marginals in {path}, but {problem!r}.") from problem

@@ -8,7 +8,8 @@ believed only over a bar (`simplex.keep`).
 
 The believed pairs are mixed into any background: p'(w|h) = (1 - g) p(w|h) + g q(v, w) / q(v), with
 v the word before, q(v) the share of believed pairs that begin with v, and
-g = strength q(v) / (q(v) + trust): words that begin nothing change nothing.
+g = strength n(v) / (n(v) + trust) with n(v) the count behind that share: words that begin nothing
+change nothing.
 """
 
 from collections import defaultdict
@@ -58,15 +59,17 @@ class SharedPairs:
     """Believed pairs of a release.
 
     >>> shares = {"<s> call": 0.4, "call mum": 0.3, "call dad": 0.1, "<unk>": 0.2}
-    >>> told = Marginals(tuple(shares), np.array(list(shares.values())))
-    >>> pairs = SharedPairs(told, strength=0.5, trust=0.1)
+    >>> told = Marginals(tuple(shares), np.array(list(shares.values())), mass=100.0)
+    >>> pairs = SharedPairs(told, strength=0.5)
     >>> len(pairs), round(pairs.probability("call", "mum"), 3), round(pairs.weight("call"), 3)
     (3, 0.75, 0.4)
     """
 
-    def __init__(self, released: Marginals, *, strength: float = 0.6, trust: float = 0.001) -> None:
+    def __init__(self, released: Marginals, *, strength: float = 0.6, trust: float = 10.0) -> None:
         self.strength = _validate.between("strength", strength, 0, 0.999)
         self.trust = _validate.positive("trust", trust)
+        # Without a mass nobody knows how much was counted, and all of it is trusted.
+        self._mass = np.inf if released.mass is None else released.mass
         self.about = released.about
         self._after: dict[str, dict[str, float]] = defaultdict(dict)
         for pair, share in zip(released.words, released.q_bar.tolist(), strict=True):
@@ -86,8 +89,10 @@ class SharedPairs:
 
     def weight(self, before: str) -> float:
         """How far the pairs are believed after this word."""
-        share = self._begun.get(before, 0.0)
-        return self.strength * share / (share + self.trust)
+        if before not in self._begun:
+            return 0.0
+        # As n / (n + trust), where n may be infinite.
+        return self.strength / (1 + self.trust / max(self._mass * self._begun[before], 1e-12))
 
     def mixed(self, sentences: Sequence[Sequence[str]], probabilities: Vector) -> Vector:
         """Probabilities of all words and ends, sentence after sentence, with pairs mixed in."""

@@ -11,6 +11,7 @@ import numpy as np
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize import simplex
+from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.release import CountRelease
 from sottovoce.personalize.vocabulary import UNKNOWN, Vector, Vocabulary
@@ -82,6 +83,11 @@ class Server:
     @property
     def plan(self) -> ReleasePlan | None:
         return self.release.plan if self.release else None
+
+    @property
+    def marginals(self) -> Marginals:
+        """What was released so far."""
+        return Marginals(self.vocabulary.words, self.q_bar, mass=max(float(self.counts.sum()), 0.0))
 
     @property
     def cumulative(self) -> bool:

@@ -18,7 +18,6 @@ from sottovoce.errors import InvalidInput
 from sottovoce.personalize.federation import ledger_for, server_for
 from sottovoce.personalize.flower.secure import SecureRanges
 from sottovoce.personalize.flower.settings import FederationSettings
-from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.rounds import RoundReport
 from sottovoce.personalize.server import Refused, Server
@@ -201,6 +200,6 @@ def _publish(settings: FederationSettings, server: Server, reports: list[RoundRe
         "ledger": server.ledger.to_json(),
         "metrics": {"rounds": [report.to_json() for report in reports]},
     }
-    Marginals(server.vocabulary.words, server.q_bar).save(folder / "marginals.json")
+    server.marginals.save(folder / "marginals.json")
     with text_output(folder / "run.json") as stream:
         json.dump(run, stream, indent=2)

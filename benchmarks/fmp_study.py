@@ -24,7 +24,7 @@ from sottovoce.personalize.pairs import SharedPairs
 from sottovoce.personalize.phrases import PhraseCache
 from sottovoce.personalize.scores import ScoreTable
 from sottovoce.personalize.stream import Personalisation, factor_sums, personal_factors
-from sottovoce.personalize.tuning import LEAST, Fit, least_errors
+from sottovoce.personalize.tuning import LEAST, Fit, least_errors, steady
 from sottovoce.personalize.vocabulary import Vector, Vocabulary
 from sottovoce.personalize.wer import (
     WordErrors,
@@ -157,9 +157,16 @@ class Part:
     def fit(self, parts: Array, clients: NDArray[np.bool_]) -> Fit:
         """Weights from the lists of some clients."""
         rows = clients[self.clients]
-        # A factor is never used against its word.
-        least = LEAST if parts.shape[-1] == len(LEAST) else (*LEAST, 0.0)
-        return least_errors(parts[rows], self.table.errors[rows], self.table.absent[rows], least)
+        return least_errors(
+            parts[rows], self.table.errors[rows], self.table.absent[rows], _least(parts)
+        )
+
+    def steady(self, parts: Array, clients: NDArray[np.bool_]) -> Vector:
+        """The same, averaged over draws of these clients."""
+        rows, table = clients[self.clients], self.table
+        return steady(
+            parts[rows], table.errors[rows], table.absent[rows], self.clients[rows], _least(parts)
+        )
 
     def errors(self, parts: Array, weights: Vector) -> Array:
         """Word errors of every speaker."""
@@ -242,21 +249,24 @@ class Study:
         held, powers = np.zeros(len(groups)), []
         for group in range(groups.max() + 1):
             out = groups == group
-            place, fit = self._fitted(dev, ~out)
-            held[out] = self.dev.errors(dev[place], fit.weights)[out]
-            powers.append(_power(fit.weights))
+            place, weights = self._fitted(dev, ~out)
+            held[out] = self.dev.errors(dev[place], weights)[out]
+            powers.append(_power(weights))
         promised = _percent(held.sum() / self.dev.words.sum())
         if self.alone:
             return held, float(np.median(powers)), promised
-        place, fit = self._fitted(dev, groups >= 0)
-        errors = self.test.errors(test[place], fit.weights)
-        return errors, _power(fit.weights), promised
+        place, weights = self._fitted(dev, groups >= 0)
+        return self.test.errors(test[place], weights), _power(weights), promised
 
-    def _fitted(self, candidates: Sequence[Array], clients: NDArray[np.bool_]) -> tuple[int, Fit]:
-        """The candidate that some clients expect the fewest errors of."""
-        fits = [self.dev.fit(parts, clients) for parts in candidates]
-        best = min(range(len(fits)), key=lambda place: fits[place].expected)
-        return best, fits[best]
+    def _fitted(
+        self, candidates: Sequence[Array], clients: NDArray[np.bool_]
+    ) -> tuple[int, Vector]:
+        """The candidate that some clients expect the fewest errors of, and its weights."""
+        best = 0
+        if len(candidates) > 1:
+            fits = [self.dev.fit(parts, clients) for parts in candidates]
+            best = min(range(len(fits)), key=lambda place: fits[place].expected)
+        return best, self.dev.steady(candidates[best], clients)
 
     def _wer(self, errors: Array) -> float:
         return _percent(errors.sum() / self.test.words.sum())
@@ -291,6 +301,11 @@ def phrase_scores(
                 scores[each.id] = np.bincount(owners_of(said), mixed).tolist()
             cache.add(each)
     return scores
+
+
+def _least(parts: Array) -> tuple[float, ...]:
+    # A factor is never used against its word.
+    return LEAST if parts.shape[-1] == len(LEAST) else (*LEAST, 0.0)
 
 
 def owners_of(sentences: Sequence[Sequence[str]]) -> NDArray[np.int64]:

@@ -1,10 +1,11 @@
 """The tables of the paper on real N-best lists: rounds, mixture and kernel, epsilon.
 
-    python benchmarks/fmp_tables.py --data PATH [--transformer FOLDER] [--only atis]
+    python benchmarks/fmp_tables.py --data PATH [--transformer FOLDER] [--dialogues FOLDER]
+        [--only atis]
 
 PATH holds the public lists (`nbest/`), text (`text/`) and word list (`vectors/`). Backgrounds:
-4-grams of public text over a public vocabulary, and a Transformer of `sottovoce lm train` on the
-text of fmp_text.py, if there is one. Every private row stands beside two controls: no global term
+4-grams of public text over a public vocabulary, and Transformers of `sottovoce lm train` on the
+texts of fmp_text.py, if there are any. Every private row stands beside two controls: no global term
 (alpha = 0), and a global term of noise alone; it counts only if it beats both, over several draws
 of the noise. Global are the words that everybody says, and pairs of them.
 """
@@ -163,6 +164,10 @@ def varied(rows: Rows, best: Setup) -> Row:
         alone, both = Setup(alpha=0.0, beta=0.0, phrases=order), replace(best, phrases=order)
         beyond[f"phrases of {order} alone"] = rows.alone(alone)
         beyond[str(both)] = rows.cold(both)
+    for strength in STRENGTHS:
+        only, both = Setup(alpha=0.0, beta=0.0, pairs=strength), replace(best, pairs=strength)
+        beyond[f"pairs {strength:g} alone"] = rows.cold(only)
+        beyond[str(both)] = rows.cold(both)
     return {
         "table 2": {f"cold, T={number}": rows.cold(best, number) for number in (1, 2, 5, 10, 30)},
         "table 3": {str(setup): rows.cold(setup) for setup in kernels},
@@ -290,7 +295,7 @@ def noisy_counts(
     return CountRelease(plan, ledger_for(plan), source)(total)
 
 
-def atis(data: Path, transformer: Path | None) -> Row:
+def atis(data: Path, transformer: Path | None, _: Path | None) -> Row:
     dev, test, ngram = fmp_data.atis(data)
     report: Row = {}
     for name, model in fmp_data.with_transformer(ngram, transformer).items():
@@ -303,7 +308,7 @@ def atis(data: Path, transformer: Path | None) -> Row:
     return report
 
 
-def ami(data: Path, transformer: Path | None) -> Row:
+def ami(data: Path, transformer: Path | None, dialogues: Path | None) -> Row:
     """Sixteen speakers, each evaluated with what the other fifteen chose.
 
     What the totals are made of was tried out on every second speaker; nobody looked at the others.
@@ -311,16 +316,20 @@ def ami(data: Path, transformer: Path | None) -> Row:
     lists = fmp_data.ami(data)
     untouched = frozenset(sorted(by_client(lists))[1::2])
     dialogue = fmp_data.background(data, fmp_data.public_lines(data, ["sgd"]))
-    meetings = fmp_data.with_transformer(fmp_data.with_ami_text(data), transformer)
+    backgrounds = {
+        f"{name} of dialogues alone": model
+        for name, model in fmp_data.with_transformer(dialogue, dialogues).items()
+    }
+    backgrounds |= fmp_data.with_transformer(fmp_data.with_ami_text(data), transformer)
     report: Row = {}
-    for name, model in {"4-gram of dialogues alone": dialogue, **meetings}.items():
+    for name, model in backgrounds.items():
         study = Study(lists, None, model, untouched=untouched)
-        report[name] = tables(study, brief=name == "Transformer")
+        report[name] = tables(study, brief=name.startswith("Transformer"))
         print(json.dumps({name: report[name]}), flush=True)
     return report
 
 
-def snips(data: Path, _: Path | None) -> Row:
+def snips(data: Path, _: Path | None, __: Path | None) -> Row:
     model = fmp_data.background(data, fmp_data.public_lines(data, ["sgd"]))
     study = Study(fmp_data.snips(data, "valid"), fmp_data.snips(data, "test"), model)
     return {"4-gram": tables(study)}
@@ -331,6 +340,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder of the public datasets")
     parser.add_argument("--transformer", type=Path, help="folder of `sottovoce lm train`")
+    parser.add_argument("--dialogues", type=Path, help="the same, of a model that read no meetings")
     parser.add_argument("--only", choices=sets)
     given = parser.parse_args()
     if given.data is None or not (given.data / "nbest").is_dir():
@@ -339,7 +349,7 @@ def main() -> None:
     report = json.loads(RESULTS.read_text()) if given.only and RESULTS.exists() else {}
     for name, run in sets.items():
         if given.only in (None, name):
-            report[name] = run(given.data, given.transformer)
+            report[name] = run(given.data, given.transformer, given.dialogues)
             RESULTS.write_text(json.dumps(report, indent=1) + "\n")
 
 

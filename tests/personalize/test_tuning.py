@@ -6,7 +6,7 @@ import pytest
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.nbest import Hypothesis, NBest
 from sottovoce.personalize.scores import ScoreTable
-from sottovoce.personalize.tuning import expected_errors, least_errors, tune
+from sottovoce.personalize.tuning import expected_errors, least_errors, steady, tune
 from sottovoce.personalize.vocabulary import Vocabulary
 
 
@@ -99,3 +99,38 @@ def test_the_gradient_is_that_of_the_expected_errors() -> None:
 def test_bad_input() -> None:
     with pytest.raises(InvalidInput, match="at least one power"):
         tune({})
+
+
+def noisy_lists(seed: int, clients: int = 12) -> ScoreTable:
+    """The second model is right a little more often than not, by client."""
+    rng = np.random.default_rng(seed)
+    lists, scores = [], {}
+    for client in range(clients):
+        knows = rng.uniform(-1, 2)
+        for turn in range(6):
+            name = f"{client}-{turn}"
+            rows = (
+                Hypothesis("call mom", am=rng.normal()),
+                Hypothesis("call mum", am=rng.normal()),
+            )
+            lists.append(NBest(name, rows, "call mum", f"c{client}", turn))
+            scores[name] = [0.0, knows + rng.normal()]
+    return ScoreTable(lists, scores)
+
+
+def test_the_weights_of_one_client_need_no_average() -> None:
+    table = noisy_lists(0, clients=1)
+    given = (table.parts(), table.errors, table.absent)
+    assert steady(*given, table.clients) == pytest.approx(least_errors(*given).weights)
+
+
+def test_averaged_weights_depend_less_on_who_was_drawn() -> None:
+    plain, averaged = [], []
+    for seed in range(12):
+        table = noisy_lists(seed)
+        given = (table.parts(), table.errors, table.absent)
+        plain.append(least_errors(*given).weights[[0, 3]])
+        averaged.append(steady(*given, table.clients)[[0, 3]])
+    # Only proportions matter.
+    spread = [np.std([np.arctan2(*each) for each in found]) for found in (plain, averaged)]
+    assert spread[1] < spread[0]

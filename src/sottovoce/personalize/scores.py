@@ -142,6 +142,7 @@ class ScoreTable:
         kept = [each for each in lists if each.hypotheses]
         if not kept:
             raise InvalidInput("Expected N-best lists to tune weights on, got none.")
+        _, self.clients = np.unique([each.client or each.id for each in kept], return_inverse=True)
         shape = (len(kept), max(len(each.hypotheses) for each in kept))
         self.acoustic, self.first, self.second = (np.zeros(shape) for _ in range(3))
         self.words, self.unknown, self.hesitations = (np.zeros(shape) for _ in range(3))

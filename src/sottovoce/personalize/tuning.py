@@ -4,6 +4,9 @@ The best of a thousand weights on a grid is the one that was lucky on few lists.
 softened: a hypothesis is taken with the probability exp(total) / sum exp(total), and the errors
 that this expects have a gradient. The sum of squared weights is added, each in units of how much
 its part varies within a list; it keeps weights small that hardly matter.
+
+Even so, another dozen clients would choose other weights. What is used is therefore the mean over
+several draws of as many clients with replacement (bagging): what only some of them ask for cancels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +24,8 @@ from sottovoce.personalize.vocabulary import Vector
 LEAST = (0.0, 0.0, 0.0, 0.0, -np.inf, -np.inf, -np.inf)
 
 Parts = NDArray[np.float64]
+
+DRAWS = 10
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,25 @@ def least_errors(
     return Fit(np.where(known, found.x / unit, 0.0), float(found.fun))
 
 
+def steady(
+    parts: Parts,
+    errors: NDArray[np.int64],
+    absent: NDArray[np.bool_],
+    clients: NDArray[np.int64],
+    least: Sequence[float] = LEAST,
+    draws: int = DRAWS,
+) -> Vector:
+    """The mean of the weights that several draws of clients choose; lists belong to `clients`."""
+    chance = np.random.default_rng(0)
+    lists = [np.flatnonzero(clients == client) for client in np.unique(clients)]
+    weights = []
+    for _ in range(draws):
+        rows = np.concatenate([lists[place] for place in chance.choice(len(lists), len(lists))])
+        weights.append(least_errors(parts[rows], errors[rows], absent[rows], least).weights)
+    mean: Vector = np.mean(weights, axis=0)
+    return mean
+
+
 def expected_errors(
     weights: Vector,
     units: Parts,
@@ -85,15 +109,18 @@ def tune(tables: Mapping[float, ScoreTable]) -> tuple[float, Weights, int]:
     """
     if not tables:
         raise InvalidInput("Expected scores for at least one power, got none.")
-    best: tuple[float, float, Weights] | None = None
+    best: tuple[float, float, bool] | None = None
     for power, table in tables.items():
         for per_word in (False, True):
             fit = least_errors(table.parts(per_word=per_word), table.errors, table.absent)
             if best is None or fit.expected < best[0]:
-                best = (fit.expected, power, _named(fit.weights, per_word=per_word))
+                best = (fit.expected, power, per_word)
     assert best is not None
-    _, power, weights = best
-    return power, weights, tables[power].count(weights)
+    _, power, per_word = best
+    table = tables[power]
+    values = steady(table.parts(per_word=per_word), table.errors, table.absent, table.clients)
+    weights = _named(values, per_word=per_word)
+    return power, weights, table.count(weights)
 
 
 def _named(values: Vector, *, per_word: bool) -> Weights:

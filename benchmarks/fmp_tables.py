@@ -145,8 +145,9 @@ def tables(
         everything = (*ALONE, *CANDIDATES, *with_pairs((ALONE[-1], best)))
         _, report["cold, all of these, chosen"] = chosen(everything, rows.cold)
     if warm:
-        best, report["warm, chosen"] = chosen(CANDIDATES, rows.warm)
-        _, report["warm with pairs, chosen"] = chosen(with_pairs((ALONE[-1], best)), rows.warm)
+        started, report["warm, chosen"] = chosen(CANDIDATES, rows.warm)
+        paired = with_pairs((ALONE[-1], started))
+        _, report["warm with pairs, chosen"] = chosen(paired, rows.warm)
     if not brief:
         report |= varied(rows, best)
     if epsilons:

@@ -6,14 +6,20 @@ makes sparse gradients instead, and they are added up in memory that is kept for
 """
 
 import mmap
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import torch
 from torch import Tensor, nn
 
-# Linux has large pages; elsewhere memory comes as it comes.
-_LARGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
+# Linux alone clears private memory that is given back.
+_GIVES_BACK = sys.platform == "linux"
+# From Linux 5.14 on, all pages can be asked for at once; Python has no name for it yet.
+_POPULATE_WRITE = 23
+# Small pages on purpose: large ones have to be put together first, and on a machine whose memory
+# is in use that took several times as long as the small ones do.
+_SMALL_PAGES: int | None = getattr(mmap, "MADV_NOHUGEPAGE", None)
 
 # Tables below this number of entries are not worth the trouble.
 LARGE = 1 << 20
@@ -55,10 +61,10 @@ class Tables:
 class Pages:
     """Memory for the gradients of large tables, the same addresses at every step.
 
-    New memory is handed out and cleared by the system in small pages, which for the table of a
-    small BERT takes longer than its noise. Here it comes in large pages where the system has them,
-    and between steps it is given back, so that it is not missed while the model runs. Whoever asks
-    for zeros must be done with the gradients of the step before.
+    New memory is handed out and cleared by the system page by page as it is touched, which for the
+    table of a small BERT takes longer than its noise. Here all pages are asked for at once, and
+    between steps they are given back, so that they are not missed while the model runs. Whoever
+    asks for zeros must be done with the gradients of the step before.
     """
 
     def __init__(self) -> None:
@@ -73,12 +79,14 @@ class Pages:
         >>> pages.zeros(table)[7]
         tensor([0., 0., 0., 0.])
         """
-        if parameter.numel() < LARGE or not parameter.is_cpu or _LARGE_PAGES is None:
+        if parameter.numel() < LARGE or not parameter.is_cpu or not _GIVES_BACK:
             return torch.zeros_like(parameter)
         if parameter not in self._mapped:
-            self._mapped[parameter] = _map(parameter, _LARGE_PAGES)
+            self._mapped[parameter] = _map(parameter)
         memory, gradient = self._mapped[parameter]
         memory.madvise(mmap.MADV_DONTNEED)
+        with suppress(OSError):  # an older system clears pages as they are touched
+            memory.madvise(_POPULATE_WRITE)
         return gradient
 
     def give_back(self) -> None:
@@ -87,9 +95,11 @@ class Pages:
             memory.madvise(mmap.MADV_DONTNEED)
 
 
-def _map(parameter: nn.Parameter, advice: int) -> tuple[mmap.mmap, Tensor]:
+def _map(parameter: nn.Parameter) -> tuple[mmap.mmap, Tensor]:
     # Private: shared memory would keep its contents when it is given back.
     kind = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     memory = mmap.mmap(-1, parameter.numel() * parameter.element_size(), kind)
-    memory.madvise(advice)
+    if _SMALL_PAGES is not None:
+        with suppress(OSError):  # a system without large pages has nothing to refuse
+            memory.madvise(_SMALL_PAGES)
     return memory, torch.frombuffer(memory, dtype=parameter.dtype).view(parameter.shape)

@@ -88,6 +88,15 @@ def test_a_grammar_is_drawn_from_and_other_labels_are_left_out(tmp_path: Path) -
     assert found.left_out > start.DRAWN / 3
 
 
+def test_all_grammars_of_a_folder_are_drawn_from(tmp_path: Path) -> None:
+    (tmp_path / "first.toml").write_text(CALLS)
+    (tmp_path / "second.toml").write_text(CALLS.replace("again", "once more"))
+    found = read_samples(tmp_path, SCHEMA)
+    assert {u.tokens[-1] for u in found.utterances} == {"again", "more"}
+    assert len(found.utterances) + found.left_out == 2 * start.DRAWN
+    assert found.name == tmp_path.name
+
+
 def test_samples_with_none_of_the_labels_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "songs.toml"
     path.write_text('[intents.sing]\nlines = "la la la"\n')

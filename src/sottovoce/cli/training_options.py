@@ -33,7 +33,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "samples": {
         "type": click.Path(exists=True),
-        "help": "Public sample utterances to start from: a grammar (.toml) or a labelled corpus.",
+        "help": "Public sample utterances to start from: a grammar (.toml), a folder of them, or a "
+        "labelled corpus.",
     },
     "tuning": {
         "metavar": "HOW",

@@ -36,7 +36,7 @@ class Settings:
     """How a model is made and trained; None means the default of the recipe.
 
     `encoder` is `minilm`, `paper` (4 layers x 312, untrained), or a folder with an encoder;
-    `samples` are public utterances to start from, a grammar or a labelled corpus;
+    `samples` are public utterances to start from: a grammar, a folder of them, or a corpus;
     `population` declares how many units there are (it fixes the sampling rate and delta, and is
     public); `as_printed` takes eDP-SGD to the letter of the paper. `hidden`, `layers` and
     `word_width` are the sizes of the CLC (None: the paper's).

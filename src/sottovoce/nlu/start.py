@@ -22,7 +22,7 @@ from sottovoce.nlu.schema import Schema
 from sottovoce.training import Method, Plan, Worker
 
 DRAWN = 8000
-"""Utterances that are drawn from a grammar."""
+"""Utterances that are drawn from each grammar."""
 STEPS, BATCH = 500, 64
 """How long samples are learnt; few of them are gone through more often."""
 PUBLIC_SAMPLES = "the sample utterances {name} were written without a look at private data"
@@ -45,10 +45,10 @@ class SampleSet:
 
 
 def read_samples(path: str | Path, schema: Schema) -> SampleSet:
-    """Samples from a grammar (a .toml file) or from a labelled corpus, a file or a folder."""
+    """Samples from a grammar (a .toml file), a folder of grammars, or a labelled corpus."""
     path = Path(path)
-    if path.suffix == GRAMMAR:
-        found = tuple(Samples.load(path).utterances(DRAWN))
+    if grammars := grammars_in(path):
+        found = tuple(u for grammar in grammars for u in Samples.load(grammar).utterances(DRAWN))
     else:
         parts = load_parts(path)
         found = (*parts.train, *parts.valid, *parts.test)
@@ -60,6 +60,13 @@ def read_samples(path: str | Path, schema: Schema) -> SampleSet:
             f"got {len(found):,} with others."
         )
     return SampleSet(name=path.name, utterances=fitting, left_out=len(found) - len(fitting))
+
+
+def grammars_in(path: Path) -> list[Path]:
+    """A grammar itself, those of a folder by name, or none."""
+    if path.is_dir():
+        return sorted(path.glob(f"*{GRAMMAR}"))
+    return [path] if path.suffix == GRAMMAR else []
 
 
 def start_from(

@@ -2,6 +2,7 @@
 
 import importlib
 import io
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,12 @@ settings.register_profile(
     "sottovoce", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("sottovoce")
+
+
+def pytest_configure() -> None:
+    """A shell lets what it starts in the background ignore Ctrl-C, and children inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Result(NamedTuple):

@@ -106,7 +106,9 @@ def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
         Samples.load(path)
 
 
-@pytest.mark.parametrize(("name", "intents"), [("flights", 21), ("home/first", 7), ("home/second", 7)])
+@pytest.mark.parametrize(
+    ("name", "intents"), [("flights", 21), ("home/first", 7), ("home/second", 7)]
+)
 def test_the_examples_say_a_great_deal(name: str, intents: int) -> None:
     drawn = list(Samples.load(EXAMPLES / f"{name}.toml").utterances(3000))
     assert len({u.text for u in drawn}) > 2800

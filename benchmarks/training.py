@@ -8,10 +8,10 @@ none inherits another's heap or a quiet moment. A step is everything from the ba
 weights: forward, backward, clipping, noise from AES, optimiser. Time is the median of CPU time;
 memory the peak above what the process held before its first step. Where its memory happens to lie
 makes one process up to 15 % faster than its twin, so the race is repeated with new processes, and
-what counts is the median over them. Between steps the allocator (glibc's) keeps what it has, for all
-ways alike: what it gives back, and when, differs from process to process and costs up to a tenth of
-a step. A race takes the place of the one
-of the same model, batch and optimizer in the JSON, so the whole can be run in parts.
+what counts is the median over them. Between steps the allocator (glibc's) keeps what it has, for
+all ways alike: what it gives back, and when, differs from process to process and costs up to a
+tenth of a step. A race takes the place of the one of the same model, batch and optimizer in the
+JSON, so the whole can be run in parts.
 """
 
 import argparse

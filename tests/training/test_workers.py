@@ -64,6 +64,9 @@ try:
         "divisor": plan.divisor,
         "steps": training.step,
     }}))
+    # Threads of gloo that are left running can abort a process that is about to end.
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 except SottovoceError as problem:
     print(f"refused: {{problem}}", flush=True)
     os._exit(3)

@@ -240,3 +240,15 @@ def test_bad_options_of_pairs(
     same = run_cli(*given, "--scale", "1", "--pairs-of", pairs[pairs.index("--pairs-of") + 1])
     assert same.exit_code == 2
     assert "another folder" in same.stderr
+
+
+def test_pairs_of_pairs_are_refused(
+    run_cli: RunCli, given: list[object], pairs: list[object], tmp_path: Path
+) -> None:
+    assert run_cli(*given, "--scale", "1", "--rounds", "1").exit_code == 0
+    assert run_cli(*pairs, "--scale", "1", "--rounds", "1").exit_code == 0
+    again = [tmp_path / "again" if each == tmp_path / "pairs" else each for each in pairs]
+    result = run_cli(*again, "--pairs-of", tmp_path / "pairs", "--scale", "1", "--rounds", "1")
+    assert result.exit_code == 2
+    assert "paid as one" in result.stderr
+    assert not (tmp_path / "again").exists()

@@ -24,6 +24,7 @@ from sottovoce.personalize.stream import Personalisation
 from sottovoce.personalize.vocabulary import UNKNOWN, Vector, Vocabulary
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.guarantee import Unit
+from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.recipes.federate import Release
 
@@ -111,7 +112,7 @@ def cost_of_both(pairs: ReleasePlan, words: ReleasePlan, rounds: int = 3) -> flo
     first = ledger_for(words)
     for _ in range(rounds):
         first.spend(words.fact())
-    both = ledger_for(pairs, first.to_json())
+    both = Ledger.from_json(first.to_json())
     for _ in range(rounds):
         both.spend(pairs.fact())
     return both.guarantee(0.0).epsilon
@@ -133,6 +134,17 @@ def test_a_ledger_of_another_unit_is_refused() -> None:
     user = ReleasePlan(counting=PAIRS, unit=Unit.USER, caps=Caps(mass=20.0))
     with pytest.raises(InvalidInput, match="unit of the earlier release"):
         ledger_for(user, ledger_for(plan).to_json())
+
+
+def test_a_second_release_of_the_same_kind_is_refused() -> None:
+    """In one pool only the worse of the two would be paid."""
+    for counting in (ONE_BEST, PAIRS):
+        plan = ReleasePlan(counting=counting)
+        ledger = ledger_for(plan)
+        assert ledger_for(plan, ledger.to_json()).entries == ()
+        ledger.spend(plan.fact())
+        with pytest.raises(InvalidInput, match="paid as one"):
+            ledger_for(plan, ledger.to_json())
 
 
 def test_cumulative_pairs_are_refused() -> None:
@@ -165,7 +177,8 @@ def test_without_anything_to_believe_all_is_unknown() -> None:
             ledger=ledger_for(ReleasePlan(counting=PAIRS)), denoise="keep",
             source=NoiseSource.seeded(1),
         )  # fmt: skip
-        assert not len(SharedPairs(Marginals(server.vocabulary.words, server.finish_round())))
+        released = Marginals(server.vocabulary.words, server.finish_round())
+        assert SharedPairs(released).believed == 0
 
 
 def test_federated_pairs_are_found() -> None:

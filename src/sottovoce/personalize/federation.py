@@ -85,4 +85,12 @@ def ledger_for(plan: ReleasePlan, earlier: Mapping[str, Any] | None = None) -> L
         raise InvalidInput(
             f"Expected the unit of the earlier release, {ledger.unit}, got {plan.unit}."
         )
+    # Of a pool only the worst release is paid, because no utterance is in two of them. A second
+    # run over the same utterances breaks that.
+    pool = plan.fact().pool
+    if pool is not None and any(entry.fact.pool == pool for entry in ledger.entries):
+        raise InvalidInput(
+            f"Expected an earlier release of something else, got one that has released {pool}: "
+            "both would be paid as one."
+        )
     return ledger

@@ -77,6 +77,20 @@ def test_pairs_are_mixed_in_and_their_guarantee_is_kept(
     assert run["metrics"]["background"] == without["background"]
 
 
+def test_pairs_that_nobody_believes_were_paid_all_the_same(
+    run_cli: RunCli, given: list[object], tmp_path: Path
+) -> None:
+    words = Marginals(("call", "<unk>"), np.array([0.9, 0.1]), {"guarantee": {"epsilon": 1.0}})
+    words.save(tmp_path / "words.json")
+    about = {"guarantee": {"epsilon": 3.0}, "words_from": words.digest}
+    Marginals(("call mum", "<unk>"), np.array([0.0, 1.0]), about).save(tmp_path / "pairs.json")
+    options = ["--marginals", tmp_path / "words.json", "--pairs", tmp_path / "pairs.json"]
+    result = run_cli(*given, *options, "-o", tmp_path / "run")
+    assert result.exit_code == 0, result.stderr
+    run = json.loads((tmp_path / "run/run.json").read_text())
+    assert run["guarantee"] == {"epsilon": 3.0}
+
+
 def test_pairs_of_other_marginals_are_refused(
     run_cli: RunCli, given: list[object], tmp_path: Path
 ) -> None:

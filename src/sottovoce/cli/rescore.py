@@ -80,8 +80,8 @@ def rescore_verb(
     result = {**outcome.to_json(), "tuned": tuned.to_json(), "seconds": seconds}
     if options["output"]:
         # The guarantee of pairs is of the words as well that they were made of.
-        released = pairs or marginals
-        about = released.about if released else {}
+        released = marginals if pairs is None else pairs
+        about = {} if released is None else released.about
         run = {
             "verb": "rescore",
             "versions": {"sottovoce": __version__},

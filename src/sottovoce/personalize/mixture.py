@@ -6,6 +6,7 @@ the mixture is a distribution again, and exact normalisation goes through:
 Z(h) = sum_i share_i Z_i(h).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol, cast
 
@@ -32,7 +33,32 @@ class WordModel(Protocol):
     ) -> tuple[Vector, Ints]: ...
 
 
-class MixedLM:
+class WordByWord(ABC):
+    """A model that scores sentences by their words."""
+
+    @abstractmethod
+    def score_words(
+        self,
+        sentences: Sequence[Sequence[str]],
+        log_factors: Vector | None = None,
+        *,
+        normalise: bool = True,
+    ) -> tuple[Vector, Ints]:
+        """ln p of every word and end, sentence after sentence, and whose sentence it is."""
+
+    def score(
+        self,
+        sentences: Sequence[Sequence[str]],
+        log_factors: Vector | None = None,
+        *,
+        normalise: bool = True,
+    ) -> list[float]:
+        """ln p of every sentence with its end; factors belong to the words of `vocabulary`."""
+        values, owners = self.score_words(sentences, log_factors, normalise=normalise)
+        return [float(total) for total in np.bincount(owners, values, minlength=len(sentences))]
+
+
+class MixedLM(WordByWord):
     """A mixture with given shares, even ones by default.
 
     >>> from sottovoce.personalize.ngram.training import train_ngram
@@ -53,17 +79,6 @@ class MixedLM:
         self.vocabulary = models[0].vocabulary
         self._known = [_Known(self.vocabulary, model.vocabulary) for model in models]
 
-    def score(
-        self,
-        sentences: Sequence[Sequence[str]],
-        log_factors: Vector | None = None,
-        *,
-        normalise: bool = True,
-    ) -> list[float]:
-        """ln p of every sentence with its end; factors belong to the words of `vocabulary`."""
-        values, owners = self.score_words(sentences, log_factors, normalise=normalise)
-        return [float(total) for total in np.bincount(owners, values, minlength=len(sentences))]
-
     def score_words(
         self,
         sentences: Sequence[Sequence[str]],
@@ -77,7 +92,7 @@ class MixedLM:
             values: Vector = np.log(self.shares @ np.exp(plain))
         if log_factors is None:
             return values, owners
-        values += _along(sentences, self.vocabulary, log_factors)
+        values += along(sentences, self.vocabulary, log_factors)
         if normalise:
             values -= np.log(self.shares @ np.exp(self._constants(sentences, log_factors)))
         return values, owners
@@ -99,7 +114,7 @@ class MixedLM:
         rows, owners = [], np.zeros(0, dtype=np.int64)
         for model, known in zip(self.models, self._known, strict=True):
             values, owners = model.score_words(sentences)
-            rows.append(values + _along(sentences, self.vocabulary, known.log_parts, len(values)))
+            rows.append(values + along(sentences, self.vocabulary, known.log_parts, len(values)))
         return np.stack(rows), owners
 
     def _constants(self, sentences: Sequence[Sequence[str]], log_factors: Vector) -> Vector:
@@ -149,7 +164,7 @@ class _Known:
         return own
 
 
-def _along(
+def along(
     sentences: Sequence[Sequence[str]], words: Vocabulary, values: Vector, length: int | None = None
 ) -> Vector:
     """The value of every word, and 0 for the end of every sentence."""

@@ -21,7 +21,7 @@ import numpy as np
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.marginals import Marginals
-from sottovoce.personalize.mixture import WordModel
+from sottovoce.personalize.mixture import WordByWord, WordModel, along
 from sottovoce.personalize.ngram.model import END, START, Ints
 from sottovoce.personalize.vocabulary import UNKNOWN, Vector, Vocabulary
 
@@ -61,7 +61,7 @@ class SharedPairs:
     >>> shares = {"<s> call": 0.4, "call mum": 0.3, "call dad": 0.1, "<unk>": 0.2}
     >>> told = Marginals(tuple(shares), np.array(list(shares.values())), mass=100.0)
     >>> pairs = SharedPairs(told, strength=0.5)
-    >>> len(pairs), round(pairs.probability("call", "mum"), 3), round(pairs.weight("call"), 3)
+    >>> pairs.believed, round(pairs.probability("call", "mum"), 3), round(pairs.weight("call"), 3)
     (3, 0.75, 0.4)
     """
 
@@ -78,7 +78,9 @@ class SharedPairs:
                 self._after[before][word] = share
         self._begun = {before: sum(after.values()) for before, after in self._after.items()}
 
-    def __len__(self) -> int:
+    @property
+    def believed(self) -> int:
+        """How many pairs there are. No length: what was released and found empty is not nothing."""
         return sum(map(len, self._after.values()))
 
     def probability(self, before: str, word: str) -> float:
@@ -117,7 +119,7 @@ class SharedPairs:
         return float(factors @ shares + after.get(END, 0.0)) / self._begun[before]
 
 
-class PairedLM:
+class PairedLM(WordByWord):
     """A background with shared pairs mixed in; factors adapt the mixture, exactly normalised."""
 
     def __init__(self, model: WordModel, pairs: SharedPairs) -> None:
@@ -131,17 +133,6 @@ class PairedLM:
     @property
     def vocabulary(self) -> Vocabulary:
         return self.model.vocabulary
-
-    def score(
-        self,
-        sentences: Sequence[Sequence[str]],
-        log_factors: Vector | None = None,
-        *,
-        normalise: bool = True,
-    ) -> list[float]:
-        """ln p of every sentence with its end."""
-        values, owners = self.score_words(sentences, log_factors, normalise=normalise)
-        return [float(total) for total in np.bincount(owners, values, minlength=len(sentences))]
 
     def score_words(
         self,
@@ -157,11 +148,12 @@ class PairedLM:
         values = np.where(mixed > 0, np.log(np.maximum(mixed, np.finfo(float).tiny)), plain)
         if log_factors is None:
             return values, owners
-        shortcut, _ = self.model.score_words(sentences, log_factors, normalise=False)
-        values += shortcut - plain
+        raised = along(sentences, self.vocabulary, log_factors)
+        values += raised
         if normalise:
             exact, _ = self.model.score_words(sentences, log_factors, normalise=True)
-            values -= np.log(self._constants(sentences, log_factors, np.exp(shortcut - exact)))
+            of_model = np.exp(plain + raised - exact)
+            values -= np.log(self._constants(sentences, log_factors, of_model))
         return values, owners
 
     def _constants(

@@ -27,7 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 from sottovoce.privacy.facts import Sampling
 from sottovoce.training.plan import Method, Plan
 from sottovoce.training.private import PrivateTraining
-from sottovoce.training.workers import join_workers
+from sottovoce.training.workers import join_workers, leave_workers
 from taggers import make, rows
 
 RESULTS = Path(__file__).parent / "results" / "training_workers.json"
@@ -87,6 +87,7 @@ def work(kind: str, examples: int, rounds: int) -> None:
             step()
             taken[name].append((time.perf_counter() - wall, time.process_time() - cpu))
     told = worker.gather(taken=taken)
+    leave_workers()
     if worker.rank == 0:
         print(json.dumps(summary(kind, examples, told)), flush=True)
 

@@ -26,7 +26,12 @@ from sottovoce.errors import SottovoceError
 from sottovoce.privacy.recipes import NoiseSplit
 from sottovoce.training.plan import Method, Plan
 from sottovoce.training.private import PrivateTraining
-from sottovoce.training.workers import join_workers
+from sottovoce.training.workers import join_workers, leave_workers
+
+def left_over():
+    tasks = Path("/proc/self/task")
+    names = [(task / "comm").read_text() for task in tasks.iterdir()] if tasks.exists() else []
+    return [name for name in names if "gloo" in name]
 
 torch.set_num_threads(1)
 worker = join_workers()
@@ -64,9 +69,8 @@ try:
         "divisor": plan.divisor,
         "steps": training.step,
     }}))
-    # Threads of gloo that are left running can abort a process that is about to end.
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+    leave_workers()
+    assert not left_over(), left_over()
 except SottovoceError as problem:
     print(f"refused: {{problem}}", flush=True)
     os._exit(3)

@@ -60,7 +60,7 @@ def train(
     from sottovoce.nlu.experiment import train as train_model
     from sottovoce.nlu.run import save_run
     from sottovoce.nlu.schema import Schema
-    from sottovoce.training import join_workers
+    from sottovoce.training import join_workers, leave_workers
 
     if labels is not None and public_labels:
         raise InvalidInput("Expected --labels or --public-labels, got both.")
@@ -99,6 +99,7 @@ def train(
             on_step=tell,
             should_stop=should_stop,
         )
+    leave_workers()
     if not leads:
         return
     if trained.fitted.stopped:

@@ -6,7 +6,7 @@ from sottovoce.training.plan import ClippingStyle, Method, Plan
 from sottovoce.training.private import PrivateTraining
 from sottovoce.training.scaling import LayerScales
 from sottovoce.training.step import Step
-from sottovoce.training.workers import Worker, join_workers
+from sottovoce.training.workers import Worker, join_workers, leave_workers
 
 __all__ = [
     "ClippingStyle",
@@ -19,4 +19,5 @@ __all__ = [
     "Worker",
     "WorkerLost",
     "join_workers",
+    "leave_workers",
 ]

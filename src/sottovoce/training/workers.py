@@ -5,6 +5,7 @@ without a word), each has a noise key of its own (two equal ones are refused: th
 be independent), and each adds its share of the noise before anything leaves it.
 """
 
+import importlib
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -92,5 +93,14 @@ class Worker:
 def join_workers(backend: str | None = None) -> Worker:
     """Join the workers that torchrun started; alone if it did not."""
     if "RANK" in os.environ and not dist.is_initialized():
+        # These functions have the group as a default. Made after it, they hold it for ever, and
+        # `leave_workers` could not end its threads.
+        importlib.import_module("torch.distributed.nn")
         dist.init_process_group(backend or ("nccl" if torch.cuda.is_available() else "gloo"))
     return Worker.this()
+
+
+def leave_workers() -> None:
+    """End the threads of the group: one that runs on while Python ends can abort the process."""
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()

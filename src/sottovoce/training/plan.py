@@ -62,7 +62,7 @@ class Plan:
     relation: Relation | None = None
     sampling: Sampling = Sampling.POISSON
     micro_batch: int = 1
-    virtual_batch: int = 256
+    virtual_batch: int = 64
     decay: Decay | Callable[[int], float] = Decay.NONE
     tau: float = 0.0
     workers: int = 1

@@ -53,7 +53,7 @@ _BASELINES = {
     "background": "background", "oracle": "oracle",
 }  # fmt: skip
 _UNTOUCHED = {"untouched speakers, WER %": "untouched"}
-_METHODS = ("dp-sgd", "edp-sgd", "textbook", "opacus", "opacus-ghost")
+_METHODS = ("dp-sgd", "dp-sgd in one piece", "edp-sgd", "textbook", "opacus", "opacus-ghost")
 _ATTACKS = ("loss threshold", "shadow", "LiRA, online", "RMIA")
 
 TITLES = {

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.nn import functional
 
 from sottovoce.training.layers.function import apply
+from sottovoce.training.layers.outputs import empty_output
 from sottovoce.training.layers.registry import rule_for
 from sottovoce.training.records.recording import record_outer_product
 from sottovoce.training.records.tape import Tape
@@ -26,7 +27,7 @@ class _Linear(Function):
     ) -> Tensor:
         ctx.save_for_backward(inputs)
         ctx.tape, (ctx.weight, ctx.bias) = tape, parameters
-        return functional.linear(inputs, *parameters)
+        return _times(inputs, ctx.weight.t(), ctx.bias)
 
     @staticmethod
     @once_differentiable
@@ -36,8 +37,19 @@ class _Linear(Function):
         tape: Tape = ctx.tape
         rows = tape.rows(inputs), tape.rows(gradients)
         record_outer_product(tape, ctx.weight, (ctx.bias,), *rows)
-        upstream = gradients @ ctx.weight if ctx.needs_input_grad[0] else None
+        upstream = _times(gradients, ctx.weight) if ctx.needs_input_grad[0] else None
         return upstream, None, None, None
+
+
+def _times(x: Tensor, matrix: Tensor, added: Tensor | None = None) -> Tensor:
+    """x @ matrix + added, on the last dimension of x."""
+    rows = x.flatten(0, -2)
+    out = empty_output((len(rows), matrix.shape[1]), rows)
+    if added is None:
+        torch.mm(rows, matrix, out=out)
+    else:
+        torch.addmm(added, rows, matrix, out=out)
+    return out.view(*x.shape[:-1], matrix.shape[1])
 
 
 def linear(tape: Tape, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

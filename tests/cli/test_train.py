@@ -203,13 +203,18 @@ def test_two_processes_write_one_run(data: Path, tmp_path: Path) -> None:
     assert load_run(run).run == found
 
 
+@pytest.mark.parametrize("named", ["by the option", "in the environment"])
 def test_a_tiny_bert_with_a_frozen_encoder(
-    run_cli: RunCli, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    named: str, run_cli: RunCli, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sottovoce.nlu.building.PUBLIC_UTTERANCES", 8)
     torch.manual_seed(0)
     save_encoder(tiny_bert(positions=64), tmp_path / "encoder")
-    small = ("--encoder", tmp_path / "encoder", "--epochs", 2, "--batch-size", 60)
+    chosen: tuple[object, ...] = ("--encoder", tmp_path / "encoder")
+    if named == "in the environment":
+        monkeypatch.setenv("SOTTOVOCE_ENCODER", str(tmp_path / "encoder"))
+        chosen = ()
+    small = (*chosen, "--epochs", 2, "--batch-size", 60)
     result = run_cli("train", data, *small, *PRIVATE, "-o", tmp_path / "run", "--json")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)

@@ -29,6 +29,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "encoder": {
         "default": "minilm",
+        "envvar": "SOTTOVOCE_ENCODER",
+        "show_envvar": True,
         "help": "For bert: minilm, paper (4 layers x 312, untrained), or a folder.",
     },
     "samples": {

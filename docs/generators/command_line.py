@@ -102,7 +102,8 @@ def _default(option: click.Option) -> str:
     default = option.to_info_dict()["default"]
     if option.is_flag or option.multiple or default is None or callable(default):
         return ""
-    return _code(str(default))
+    variable = f"`{option.envvar}` or " if option.envvar else ""
+    return variable + _code(str(default))
 
 
 def children(group: click.Group, context: click.Context, name: str) -> str:

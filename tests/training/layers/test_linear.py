@@ -42,6 +42,18 @@ def test_wide_layers_are_never_formed(partition: Partition, seed: int) -> None:
 
 
 @few
+@given(partition=partitions(4), bias=st.booleans(), seed=seeds)
+def test_outputs_in_memory_of_their_own_that_are_changed_in_place(
+    partition: Partition, bias: bool, seed: int
+) -> None:
+    """64 KB and more: what follows may still write over it, as it may over a plain layer's."""
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(6, 3000, bias), nn.ReLU(inplace=True), nn.Linear(3000, 2, bias))
+    x = torch.randn(4, 3, 6)
+    assert_exact(model, lambda: score(model(x), 4), partition)
+
+
+@few
 @given(partition=partitions(4), seed=seeds)
 def test_rows_folded_into_the_batch(partition: Partition, seed: int) -> None:
     torch.manual_seed(seed)

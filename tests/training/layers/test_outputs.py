@@ -13,6 +13,7 @@ def test_it_is_an_empty_tensor(shape: tuple[int, ...], dtype: torch.dtype) -> No
     assert made.shape == shape
     assert made.dtype == dtype
     assert made.is_contiguous()
+    assert not made._is_view()
     assert made.numel() == 0 or made.data_ptr() % 64 == 0
 
 

@@ -43,13 +43,13 @@ class _Linear(Function):
 
 def _times(x: Tensor, matrix: Tensor, added: Tensor | None = None) -> Tensor:
     """x @ matrix + added, on the last dimension of x."""
-    rows = x.flatten(0, -2)
-    out = empty_output((len(rows), matrix.shape[1]), rows)
+    out = empty_output((*x.shape[:-1], matrix.shape[1]), like=x)
+    rows, into = x.flatten(0, -2), out.flatten(0, -2)
     if added is None:
-        torch.mm(rows, matrix, out=out)
+        torch.mm(rows, matrix, out=into)
     else:
-        torch.addmm(added, rows, matrix, out=out)
-    return out.view(*x.shape[:-1], matrix.shape[1])
+        torch.addmm(added, rows, matrix, out=into)
+    return out
 
 
 def linear(tape: Tape, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -31,4 +31,7 @@ def empty_output(shape: Sequence[int], like: Tensor) -> Tensor:
         return like.new_empty(shape)
     block = torch.from_numpy(np.empty(size + _TO_SPARE, np.uint8))
     start = -block.data_ptr() % _ALIGNMENT
-    return block[start : start + size].view(like.dtype).view(*shape)
+    # Not a view: autograd adds up in place, and lets a user change in place, only what is whole.
+    strides = torch.empty(shape, device="meta").stride()
+    offset = start // like.element_size()
+    return like.new_empty(0).set_(block.untyped_storage(), offset, shape, strides)

@@ -314,7 +314,7 @@ def test_interrupt_keeps_the_old_file(tmp_path: Path, name: str) -> None:
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Ctrl-C, again if need be: Python loses one that falls into a destructor."""
+    """Ctrl-C, again if need be: one that comes just before a blocking read waits for its end."""
     for _ in range(10):
         process.send_signal(signal.SIGINT)
         try:

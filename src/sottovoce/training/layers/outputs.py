@@ -16,7 +16,7 @@ from torch import Tensor
 _ALIGNMENT = 64
 # What glibc adds to a request: the alignment, the smallest block it keeps, and its own notes.
 _TO_SPARE = 256
-# Small blocks have lists of their own and leave no holes.
+# The holes of smaller blocks are too small to matter.
 _SMALL = 1 << 16
 
 

@@ -4,7 +4,7 @@
 # Nothing is sent anywhere at run time; the container needs no network (--network none).
 
 FROM python:3.11-slim AS build
-# A compiler for the noise kernel; it stays in this stage.
+# A compiler for the kernels; it stays in this stage.
 RUN apt-get update -qq \
  && apt-get install -qq -y --no-install-recommends gcc libc6-dev \
  && rm -rf /var/lib/apt/lists/*

@@ -1,6 +1,6 @@
-"""Build hook: compile the noise kernel into the wheel, or leave a package of pure Python.
+"""Build hook: compile the kernels into the wheel, or leave a package of pure Python.
 
-A failure is no failure of the installation: without the kernel, numpy draws the same noise.
+A failure is no failure of the installation: without a kernel, numpy or torch computes the same.
 """
 
 import importlib.util
@@ -11,29 +11,31 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-KERNEL = Path("src/sottovoce/privacy/noise/kernel")
+COMPILER = Path("src/sottovoce/kernels.py")
 
 
 class KernelHook(BuildHookInterface):
     """Runs before a wheel or an editable installation is made."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        compiler = _load(Path(self.root) / KERNEL / "build.py")
-        try:
-            built = compiler.build()
-        except compiler.NotBuilt as reason:
-            self.app.display_info(f"Without the compiled noise kernel: {reason}.")
-            return
-        build_data["artifacts"].append(f"/{KERNEL.as_posix()}/{built.name}")
-        # The library belongs to a platform, and to no version of Python.
-        build_data["pure_python"] = False
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        build_data["tag"] = f"py3-none-{platform}"
+        root = Path(self.root)
+        compiler = _load(root / COMPILER)
+        for source in compiler.KERNELS:
+            try:
+                built = compiler.build(source)
+            except compiler.NotBuilt as reason:
+                self.app.display_info(f"Without the compiled kernel {source.stem}: {reason}.")
+                continue
+            build_data["artifacts"].append(f"/{built.relative_to(root).as_posix()}")
+            # A library belongs to a platform, and to no version of Python.
+            build_data["pure_python"] = False
+            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            build_data["tag"] = f"py3-none-{platform}"
 
 
 def _load(path: Path) -> ModuleType:
     """Load a module of the package by its path, because the package is not installed yet."""
-    spec = importlib.util.spec_from_file_location("sottovoce_kernel_build", path)
+    spec = importlib.util.spec_from_file_location("sottovoce_kernels", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

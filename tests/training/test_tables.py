@@ -14,7 +14,7 @@ from sottovoce.training.bookkeeping import BookKeeper
 from sottovoce.training.clipping import FlatClipping
 from sottovoce.training.gradients import ExactGradient, Gradient, OneByOneGradient
 from sottovoce.training.scaling import LayerScales
-from sottovoce.training.tables import Pages, Tables
+from sottovoce.training.tables import TableGradients, Tables
 
 ROWS, WIDTH = 12, 3
 
@@ -94,7 +94,7 @@ def run(gradient: OneByOneGradient, model: Words, workers: list[list[Tensor]]) -
 def test_exact_clipping_in_kept_memory_is_exact_clipping(drawn: list[list[list[int]]]) -> None:
     """Tied and padded tables, several pieces a step, and steps that look up other rows."""
     model = Words()
-    expected, keeper = BookKeeper(model), BookKeeper(model, Pages())
+    expected, keeper = BookKeeper(model), BookKeeper(model, TableGradients())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "LARGE", 1)
         for step in (drawn, drawn[::-1], drawn[:1]):

@@ -22,7 +22,7 @@ from sottovoce.training.coverage import Coverage, Recorded, why_never
 from sottovoce.training.independence import check_independence
 from sottovoce.training.records.grouping import Grouping
 from sottovoce.training.records.tape import Account, Tape
-from sottovoce.training.tables import Pages
+from sottovoce.training.tables import TableGradients
 
 
 class BookKeeper:
@@ -41,13 +41,13 @@ class BookKeeper:
     tensor([[0.6000, 1.8000]])
     """
 
-    def __init__(self, model: nn.Module, pages: Pages | None = None) -> None:
+    def __init__(self, model: nn.Module, tables: TableGradients | None = None) -> None:
         """Raise `UnsupportedLayer` if some trainable parameter has no exact rule.
 
-        With `pages`, the gradients of large tables are in memory of theirs.
+        With `tables`, the gradients of large tables are in memory of theirs.
         """
         self._model = model
-        self._pages = pages
+        self._tables = tables
         self._coverage = Coverage.of(model)
         self._modules = dict(model.named_modules())
         self._tape: Tape | None = None
@@ -71,7 +71,7 @@ class BookKeeper:
         self._check_ready()
         accounts = self._coverage.accounts
         device = next((a.parameter.device for a in accounts.values()), torch.device("cpu"))
-        tape = self._tape = Tape(accounts, len(self.layer_names), device, self._pages)
+        tape = self._tape = Tape(accounts, len(self.layer_names), device, self._tables)
         with ExitStack() as undo:
             if groups is not None:
                 tape.group(Grouping.of(groups.to(device), count))

@@ -19,7 +19,7 @@ from sottovoce.training.clipping import Clipping
 from sottovoce.training.coverage import why_never
 from sottovoce.training.errors import UnsupportedLayer
 from sottovoce.training.scaling import LayerScales
-from sottovoce.training.tables import Pages, Tables
+from sottovoce.training.tables import TableGradients, Tables
 
 
 class Gradient(Protocol):
@@ -41,15 +41,13 @@ class ExactGradient:
     """One backward pass a piece; every group is clipped by its exact norm."""
 
     def __init__(self, model: nn.Module, clipping: Clipping, divisor: int) -> None:
-        self._pages = Pages()
-        self._keeper = BookKeeper(model, self._pages)
+        self._keeper = BookKeeper(model, TableGradients())
         self._parameters = trainable(model)
         self._clipping = clipping
         self._divisor = divisor
 
     def begin(self) -> None:
         _clear(self._parameters)
-        self._pages.give_back()
 
     @contextmanager
     def piece(self, piece: Piece) -> Iterator[None]:
@@ -82,13 +80,12 @@ class OneByOneGradient:
         self._mean = mean
         # The loop over examples stays as plain as the textbook has it.
         self._tables = Tables(model if mean else nn.Module())
-        self._pages = Pages()
+        self._table_gradients = TableGradients()
         self._sums: list[Tensor] | None = None
 
     def begin(self) -> None:
         self._sums = None
         _clear(self._parameters)
-        self._pages.give_back()
 
     @contextmanager
     def piece(self, piece: Piece) -> Iterator[None]:
@@ -125,7 +122,7 @@ class OneByOneGradient:
         # Scaling by 1/alpha and back by alpha cancels out: clipping is one factor for all layers.
         if self._sums is None:
             self._sums = [
-                self._pages.zeros(parameter) if gradient.is_sparse else gradient
+                self._table_gradients.zeros(parameter) if gradient.is_sparse else gradient
                 for parameter, gradient in zip(self._parameters, gradients, strict=True)
             ]
         for total, gradient, value in zip(self._sums, gradients, values, strict=True):

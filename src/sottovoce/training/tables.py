@@ -5,21 +5,11 @@ at every step; for a small BERT that costs more than its clipping and noise toge
 makes sparse gradients instead, and they are added up in memory that is kept for the next step.
 """
 
-import mmap
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
-
-# Linux alone clears private memory that is given back.
-_GIVES_BACK = sys.platform == "linux"
-# From Linux 5.14 on, all pages can be asked for at once; Python has no name for it yet.
-_POPULATE_WRITE = 23
-# Small pages on purpose: large ones have to be put together first, and on a machine whose memory
-# is in use that took several times as long as the small ones do.
-_SMALL_PAGES: int | None = getattr(mmap, "MADV_NOHUGEPAGE", None)
 
 # Tables below this number of entries are not worth the trouble.
 LARGE = 1 << 20
@@ -58,48 +48,30 @@ class Tables:
                 module.sparse = False
 
 
-class Pages:
-    """Memory for the gradients of large tables, the same addresses at every step.
+class TableGradients:
+    """Gradients of large tables, in memory that is kept from step to step.
 
-    New memory is handed out and cleared by the system page by page as it is touched, which for the
-    table of a small BERT takes longer than its noise. Here all pages are asked for at once, and
-    between steps they are given back, so that they are not missed while the model runs. Whoever
-    asks for zeros must be done with the gradients of the step before.
+    New memory is handed out and cleared by the system page by page, which for the table of a small
+    BERT takes longer than its noise. What a step needs at its end is not missed while the model
+    runs: by then as much has been set free, and an allocator keeps that. Whoever asks for zeros
+    must be done with the gradients of the step before.
     """
 
     def __init__(self) -> None:
-        self._mapped: dict[nn.Parameter, tuple[mmap.mmap, Tensor]] = {}
+        self._kept: dict[nn.Parameter, Tensor] = {}
 
     def zeros(self, parameter: nn.Parameter) -> Tensor:
         """A gradient of zeros.
 
-        >>> pages, table = Pages(), nn.Embedding(1 << 18, 4).weight
-        >>> pages.zeros(table)[7].fill_(1.0)
+        >>> gradients, table = TableGradients(), nn.Embedding(1 << 18, 4).weight
+        >>> gradients.zeros(table)[7].fill_(1.0)
         tensor([1., 1., 1., 1.])
-        >>> pages.zeros(table)[7]
+        >>> gradients.zeros(table)[7]
         tensor([0., 0., 0., 0.])
         """
-        if parameter.numel() < LARGE or not parameter.is_cpu or not _GIVES_BACK:
+        if parameter.numel() < LARGE:
             return torch.zeros_like(parameter)
-        if parameter not in self._mapped:
-            self._mapped[parameter] = _map(parameter)
-        memory, gradient = self._mapped[parameter]
-        memory.madvise(mmap.MADV_DONTNEED)
-        with suppress(OSError):  # an older system clears pages as they are touched
-            memory.madvise(_POPULATE_WRITE)
-        return gradient
-
-    def give_back(self) -> None:
-        """Let the system have the memory until it is needed again; what is in it is lost."""
-        for memory, _ in self._mapped.values():
-            memory.madvise(mmap.MADV_DONTNEED)
-
-
-def _map(parameter: nn.Parameter) -> tuple[mmap.mmap, Tensor]:
-    # Private: shared memory would keep its contents when it is given back.
-    kind = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    memory = mmap.mmap(-1, parameter.numel() * parameter.element_size(), kind)
-    if _SMALL_PAGES is not None:
-        with suppress(OSError):  # a system without large pages has nothing to refuse
-            memory.madvise(_SMALL_PAGES)
-    return memory, torch.frombuffer(memory, dtype=parameter.dtype).view(parameter.shape)
+        kept = self._kept.get(parameter)
+        if kept is None or kept.device != parameter.device or kept.dtype != parameter.dtype:
+            kept = self._kept[parameter] = torch.empty_like(parameter, requires_grad=False)
+        return kept.zero_()

@@ -4,9 +4,6 @@ Its distribution is tested in tests/statistical.
 """
 
 import multiprocessing
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
@@ -19,10 +16,13 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.compiling import build_with_defect
 from tests.privacy.noise.compiled import compiled
 
+from sottovoce import kernels
+from sottovoce.kernels import FailedCheck, Unusable
 from sottovoce.privacy.noise import NoiseSource, gaussian, gaussian_into, kernel
-from sottovoce.privacy.noise.kernel import FailedCheck, Kernel, Unusable, build
+from sottovoce.privacy.noise.kernel import SOURCE, Kernel
 from sottovoce.privacy.noise.source import _hash
 
 KEY = bytes(range(32))
@@ -255,10 +255,9 @@ def test_without_a_kernel_numpy_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """Where an installation of its own looks for its library."""
-    path = tmp_path / "library.so"
-    monkeypatch.setattr(build, "library", lambda folder=None: path)
+    monkeypatch.setattr(kernel, "SOURCE", tmp_path / kernel.SOURCE.name)
     kernel.load.cache_clear()
-    yield path
+    yield kernels.library(kernel.SOURCE)
     kernel.load.cache_clear()
 
 
@@ -285,64 +284,10 @@ DEFECTS = {
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
-def test_a_wrong_library_is_refused(
-    defect: str, library: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_library_is_refused(defect: str, library: Path) -> None:
     compiled()
-    right, wrong = DEFECTS[defect]
-    text = (build.FOLDER / build.SOURCE).read_text()
-    assert text.count(right) == 1
-    monkeypatch.setattr(build, "FLAGS", [*build.FLAGS, "-O0"])  # compiles sooner
-    monkeypatch.setattr(build, "FOLDER", library.parent)
-    (library.parent / build.SOURCE).write_text(text.replace(right, wrong))
-    build.build(library.parent)
+    assert build_with_defect(SOURCE, DEFECTS[defect], library.parent) == library
     with pytest.raises(FailedCheck):
         Kernel(library)
-    with pytest.warns(RuntimeWarning, match="kernel is not used"):
+    with pytest.warns(RuntimeWarning, match="kernel gaussian is not used"):
         assert not kernel.available()
-
-
-# ---- Building ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("compiler", "reason"), [("/nonexistent", "no C compiler"), ("false", "could not compile")]
-)
-def test_without_a_compiler_nothing_is_built(
-    compiler: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compiled()
-    monkeypatch.setenv("CC", compiler)
-    with pytest.raises(build.NotBuilt, match=reason):
-        build.build(tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_other_processors_are_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "aarch64")
-    with pytest.raises(build.NotBuilt, match="not written for"):
-        build.build(tmp_path)
-
-
-def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
-    compiled()
-    with pytest.raises(build.NotBuilt, match="nothing can be written"):
-        build.build(tmp_path / "missing")
-
-
-def test_building_by_hand_says_in_one_line_what_happened() -> None:
-    command = [sys.executable, "-W", "error", "-m", build.__name__]
-    run = subprocess.run(
-        command, env={**os.environ, "CC": "/nonexistent"}, capture_output=True, text=True
-    )
-    assert run.returncode == 1
-    assert run.stderr.startswith("The noise kernel was not built: ")
-    assert run.stderr.endswith("Noise is drawn by numpy instead.\n")
-    assert run.stderr.count("\n") == 1
-
-
-def test_the_name_of_the_library_tells_its_platform(tmp_path: Path) -> None:
-    compiled()
-    built = build.build(tmp_path)
-    assert built == build.library(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [built.name]

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from sottovoce.training.kernel import kernel_for
 from sottovoce.training.layers.function import apply
 from sottovoce.training.layers.registry import rule_for
-from sottovoce.training.layers.scale import record_scale_and_shift
+from sottovoce.training.layers.scale import record_scale_and_shift, record_totals
 from sottovoce.training.records.tape import Tape
 
 
@@ -33,11 +34,7 @@ class _LayerNorm(Function):
     def backward(ctx: Any, gradients: Tensor) -> tuple[Tensor | None, ...]:
         inputs, mean, scale = ctx.saved_tensors
         module: nn.LayerNorm = ctx.module
-        width = math.prod(module.normalized_shape)
-        products = (inputs - mean).mul_(scale).mul_(gradients)
-        record_scale_and_shift(
-            ctx.tape, module.weight, module.bias, products, gradients, (width, 1)
-        )
+        _record(ctx.tape, module, gradients, inputs, mean, scale)
         upstream = None
         if ctx.needs_input_grad[0]:
             upstream, _, _ = torch.ops.aten.native_layer_norm_backward(
@@ -51,6 +48,22 @@ class _LayerNorm(Function):
                 [True, False, False],
             )
         return upstream, None, None, None
+
+
+def _record(
+    tape: Tape, module: nn.LayerNorm, gradients: Tensor, inputs: Tensor, mean: Tensor, scale: Tensor
+) -> None:
+    width = math.prod(module.normalized_shape)
+    kernel = kernel_for(inputs, gradients, mean, scale) if inputs.numel() else None
+    if kernel is None:
+        products = (inputs - mean).mul_(scale).mul_(gradients)
+        record_scale_and_shift(tape, module.weight, module.bias, products, gradients, (width, 1))
+        return
+    shape = tape.grouping.examples, -1, width
+    totals = kernel.norm_sums(inputs.view(shape), gradients.view(shape), mean, scale)
+    for parameter, total in zip((module.weight, module.bias), totals, strict=True):
+        if parameter is not None and parameter.requires_grad:
+            record_totals(tape, parameter, total)
 
 
 @rule_for(nn.LayerNorm)

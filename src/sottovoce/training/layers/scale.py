@@ -35,15 +35,19 @@ def record_scale_and_shift(
     examples = tape.grouping.examples
     fold = gradients.numel() // (examples * width * inner) if examples else 0
 
-    def total(x: Tensor, like: Tensor) -> Instantiated:
-        blocks = x.reshape(examples, fold, width, inner)
-        sums = blocks.sum((1, 3), dtype=norm_dtype(x))
-        return Instantiated(tape.grouping.sums(sums).view(-1, *like.shape))
+    def total(x: Tensor) -> Tensor:
+        return x.reshape(examples, fold, width, inner).sum((1, 3), dtype=norm_dtype(x))
 
     if weight is not None and weight.requires_grad:
-        tape.add((weight,), total(products, weight))
+        record_totals(tape, weight, total(products))
     if bias is not None and bias.requires_grad:
-        tape.add((bias,), total(gradients, bias))
+        record_totals(tape, bias, total(gradients))
+
+
+def record_totals(tape: Tape, parameter: Tensor, totals: Tensor) -> None:
+    """`totals` are [examples, numbers of the parameter], the gradient of each example."""
+    summed = tape.grouping.sums(totals).view(-1, *parameter.shape)
+    tape.add((parameter,), Instantiated(summed))
 
 
 class _ScaleAndShift(Function):

@@ -9,6 +9,7 @@ from collections import OrderedDict
 import torch
 from torch import Tensor
 
+from sottovoce.training.kernel import FEWEST_ROWS, kernel_for
 from sottovoce.training.records.grouping import Bucket, norm_dtype
 
 # Sharers come one right after the other in a backward pass, so a few are enough: the input, the
@@ -28,7 +29,7 @@ class GramCache:
         if key in self._known:
             self._known.move_to_end(key)
             return self._known[key][1]
-        gram = inner_products(bucket.take(rows))
+        gram = grams(bucket.take(rows))
         self._known[key] = (rows, gram)
         if len(self._known) > _KEPT:
             self._known.popitem(last=False)
@@ -43,10 +44,24 @@ def identity(x: Tensor) -> tuple[object, ...]:
     return x.data_ptr(), x._version, x.shape, x.stride()
 
 
-def inner_products(x: Tensor, y: Tensor | None = None) -> Tensor:
+def grams(x: Tensor) -> Tensor:
+    """x[g] x[g]^T for every group g, at least in float32."""
+    kernel = kernel_for(x) if x.shape[1] >= FEWEST_ROWS else None
+    return inner_products(x, x) if kernel is None else kernel.grams(x)
+
+
+def inner_products(x: Tensor, y: Tensor) -> Tensor:
     """x[g] y[g]^T for every group g, at least in float32."""
     x = x.to(norm_dtype(x))
-    y = x if y is None else y.to(x.dtype)
+    y = y.to(x.dtype)
     if x.shape[1] == y.shape[1] == 1:
         return (x * y).sum(-1, keepdim=True)
     return torch.bmm(x, y.transpose(1, 2))
+
+
+def pair_sums(a: Tensor, b: Tensor, biases: int) -> tuple[Tensor, Tensor]:
+    """From two Gram matrices: sum_rs (a_rs + biases) b_rs, and the roots of its diagonal summed."""
+    if kernel := kernel_for(a, b):
+        return kernel.pair_sums(a, b, biases)
+    pairs = (a + biases).mul_(b)
+    return pairs.sum((1, 2)), pairs.diagonal(dim1=1, dim2=2).sqrt().sum(1)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sottovoce.training.records.gram import GramCache
+from sottovoce.training.records.gram import GramCache, pair_sums
 from sottovoce.training.records.grouping import Grouping, norm_dtype
 from sottovoce.training.records.instantiated import squared_row_norms
 from sottovoce.training.records.weights import GroupWeights
@@ -47,10 +47,10 @@ class OuterProduct:
                 squares.append(formed)
                 sizes.append(formed.sqrt())
             else:
-                pairs = self.grams.of(self.inputs, bucket) + self.biases
-                pairs *= self.grams.of(self.gradients, bucket)
-                squares.append(pairs.sum((1, 2)))
-                sizes.append(pairs.diagonal(dim1=1, dim2=2).sqrt().sum(1))
+                a = self.grams.of(self.inputs, bucket)
+                square, size = pair_sums(a, self.grams.of(self.gradients, bucket), self.biases)
+                squares.append(square)
+                sizes.append(size)
         join = self.grouping.join
         return join(squares, self.gradients), join(sizes, self.gradients)
 

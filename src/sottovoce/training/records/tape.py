@@ -15,7 +15,7 @@ from sottovoce.training.records.inner import inner_product
 from sottovoce.training.records.lookup import Lookup
 from sottovoce.training.records.record import Record
 from sottovoce.training.records.weights import GroupWeights, spread
-from sottovoce.training.tables import Pages
+from sottovoce.training.tables import TableGradients
 
 # Products are added up in floating point, and what cancels leaves its rounding errors behind. A
 # norm that came out too small would let a gradient pass unclipped, so as many units in the last
@@ -50,11 +50,11 @@ class Tape:
         accounts: Mapping[int, Account],
         layers: int,
         device: torch.device,
-        pages: Pages | None = None,
+        tables: TableGradients | None = None,
     ) -> None:
         self._accounts = accounts
         self._layers = layers
-        self._pages = pages
+        self._tables = tables
         self._grouping: Grouping | None = None
         self.device = device
         self._uses: deque[_Use] = deque()
@@ -172,9 +172,9 @@ class Tape:
             if layer not in factors:
                 factors[layer] = GroupWeights(self.grouping, rows[layer], finite)
             # Few rows of a large table: a whole one for each use would cost more than the rest.
-            if self._pages is not None and isinstance(use.record, Lookup):
+            if self._tables is not None and isinstance(use.record, Lookup):
                 (account,) = use.accounts
-                use.record.add_weighted(factors[layer], _gradient(account.parameter, self._pages))
+                use.record.add_weighted(factors[layer], _gradient(account.parameter, self._tables))
                 continue
             sums = use.record.weighted_sums(factors[layer])
             for account, total in zip(use.accounts, sums, strict=True):
@@ -206,7 +206,7 @@ def _add_gradient(parameter: torch.nn.Parameter, total: Tensor) -> None:
     parameter.grad = total if parameter.grad is None else parameter.grad.add_(total)
 
 
-def _gradient(parameter: torch.nn.Parameter, pages: Pages) -> Tensor:
+def _gradient(parameter: torch.nn.Parameter, tables: TableGradients) -> Tensor:
     if parameter.grad is None:
-        parameter.grad = pages.zeros(parameter)
+        parameter.grad = tables.zeros(parameter)
     return parameter.grad

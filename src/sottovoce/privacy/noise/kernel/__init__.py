@@ -6,7 +6,6 @@ example of FIPS 197, does not count, or does not give the values it should, is n
 """
 
 import ctypes
-import warnings
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -16,7 +15,11 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from sottovoce import kernels
+from sottovoce.kernels import FailedCheck, Unusable
 from sottovoce.privacy.noise.source import KEY_BYTES, NoiseSource
+
+SOURCE = Path(__file__).parent / "gaussian.c"
 
 BLOCK_BYTES = 16
 BATCH_VALUES, BATCH_BYTES = 16, 96  # the second stage makes so many values of so many bytes
@@ -26,14 +29,6 @@ KEY = bytes(range(KEY_BYTES))
 PLAIN = bytes.fromhex("00112233445566778899aabbccddeeff")
 ENCRYPTED = bytes.fromhex("8ea2b7ca516745bfeafc49904b496089")
 NOISE = {0: -0.062790045, 17: -0.489294171, 529: 0.534332129}
-
-
-class Unusable(Exception):
-    """Why a library is not used."""
-
-
-class FailedCheck(Unusable):
-    """The library runs, and does not compute what it should."""
 
 
 class Kernel:
@@ -129,23 +124,7 @@ def _exactly(size: int, octets: bytes) -> bytes:
 @cache
 def load() -> Kernel | None:
     """The kernel that was built for this installation, if it can be used."""
-    # Imported late: `python -m ....build` runs that file anew, and Python warns of a second copy.
-    from sottovoce.privacy.noise.kernel.build import library
-
-    if not library().exists():
-        return None
-    try:
-        return Kernel(library())
-    except FailedCheck as reason:
-        warnings.warn(
-            f"The compiled noise kernel is not used: {reason}. Noise is drawn by numpy instead. "
-            "Build it anew with `python -m sottovoce.privacy.noise.kernel.build`.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    except Unusable:  # another processor: nothing to mend
-        pass
-    return None
+    return kernels.load(SOURCE, Kernel)
 
 
 def available() -> bool:

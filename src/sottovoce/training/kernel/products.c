@@ -1,0 +1,226 @@
+/* The sums of products that gradient norms are made of, for contiguous float32 arrays.
+ *
+ *   grams      out[g][r][s] = <x[g][r], x[g][s]>; only one half is computed, the other is copied
+ *   pair_sums  squares[g] = sum_rs (a[g][r][s] + c) b[g][r][s], the sum in double precision,
+ *              sizes[g] = sum_r sqrt((a[g][r][r] + c) b[g][r][r])
+ *   norm_sums  weight[g] = sum_r (x[g][r] - mean[g][r]) scale[g][r] b[g][r] and bias[g] = sum_r b[g][r]
+ *
+ * Groups have nothing to do with one another, so threads share them out. An inner product is added
+ * up in eight lanes, each in the order of memory: its rounding errors are below those of a matrix
+ * product that adds one term after the other.
+ */
+
+#include <immintrin.h>
+#include <math.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+
+#define LANES 8
+/* A tile of inner products: three rows by four keep all sixteen registers busy. */
+#define TALL 3
+#define WIDE 4
+#define MOST_THREADS 64
+
+#define AVX2 __attribute__((target("avx2,fma")))
+#define INLINE AVX2 __attribute__((always_inline)) static inline
+
+/* ---- Sharing out the groups ------------------------------------------------------------- */
+
+typedef void Work(const void *job, size_t from, size_t to);
+
+typedef struct {
+    Work *work;
+    const void *job;
+    size_t from, to;
+} Share;
+
+static void *run(void *argument)
+{
+    const Share *share = argument;
+    share->work(share->job, share->from, share->to);
+    return NULL;
+}
+
+static void share_out(Work *work, const void *job, size_t groups, size_t threads)
+{
+    pthread_t others[MOST_THREADS];
+    Share shares[MOST_THREADS];
+    int started[MOST_THREADS];
+    if (threads > MOST_THREADS) threads = MOST_THREADS;
+    if (threads > groups) threads = groups;
+    if (threads < 1) threads = 1;
+    for (size_t t = 1; t < threads; t++) {
+        shares[t] = (Share){work, job, groups * t / threads, groups * (t + 1) / threads};
+        started[t] = pthread_create(&others[t], NULL, run, &shares[t]) == 0;
+    }
+    work(job, 0, groups / threads);
+    for (size_t t = 1; t < threads; t++) {
+        if (started[t]) pthread_join(others[t], NULL);
+        else run(&shares[t]);
+    }
+}
+
+/* ---- Gram matrices ---------------------------------------------------------------------- */
+
+typedef struct {
+    const float *x;
+    float *out;
+    size_t n, d;
+} Grams;
+
+/* The sums over the lanes of four vectors. */
+INLINE __m128 lane_sums(const __m256 v[WIDE])
+{
+    __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+    return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+}
+
+/* Rows a, a + d, a + 2 d against rows b ... b + 3 d. */
+INLINE void tile(const float *a, const float *b, size_t d, __m128 out[TALL])
+{
+    __m256 sums[TALL][WIDE];
+    for (int i = 0; i < TALL; i++)
+        for (int j = 0; j < WIDE; j++) sums[i][j] = _mm256_setzero_ps();
+    size_t k = 0;
+    for (; k + LANES <= d; k += LANES) {
+        __m256 x = _mm256_loadu_ps(a + k);
+        __m256 y = _mm256_loadu_ps(a + d + k);
+        __m256 z = _mm256_loadu_ps(a + 2 * d + k);
+        for (int j = 0; j < WIDE; j++) {
+            __m256 w = _mm256_loadu_ps(b + j * d + k);
+            sums[0][j] = _mm256_fmadd_ps(x, w, sums[0][j]);
+            sums[1][j] = _mm256_fmadd_ps(y, w, sums[1][j]);
+            sums[2][j] = _mm256_fmadd_ps(z, w, sums[2][j]);
+        }
+    }
+    for (int i = 0; i < TALL; i++) out[i] = lane_sums(sums[i]);
+    for (; k < d; k++) {
+        __m128 w = _mm_setr_ps(b[k], b[d + k], b[2 * d + k], b[3 * d + k]);
+        for (int i = 0; i < TALL; i++) out[i] = _mm_fmadd_ps(_mm_set1_ps(a[i * d + k]), w, out[i]);
+    }
+}
+
+/* The last tile of a row or column is moved back to where it is whole: n is at least four. */
+AVX2 static void grams(const void *job, size_t from, size_t to)
+{
+    const Grams *all = job;
+    size_t n = all->n, d = all->d;
+    for (size_t g = from; g < to; g++) {
+        const float *x = all->x + g * n * d;
+        float *out = all->out + g * n * n;
+        for (size_t top = 0; top < n; top += TALL) {
+            size_t r = top + TALL <= n ? top : n - TALL;
+            for (size_t left = top / WIDE * WIDE; left < n; left += WIDE) {
+                size_t s = left + WIDE <= n ? left : n - WIDE;
+                __m128 rows[TALL];
+                float square[TALL][WIDE];
+                tile(x + r * d, x + s * d, d, rows);
+                for (int i = 0; i < TALL; i++) {
+                    _mm_storeu_ps(out + (r + i) * n + s, rows[i]);
+                    _mm_storeu_ps(square[i], rows[i]);
+                }
+                for (int j = 0; j < WIDE; j++)
+                    for (int i = 0; i < TALL; i++) out[(s + j) * n + r + i] = square[i][j];
+            }
+        }
+    }
+}
+
+/* ---- What a pair of Gram matrices says about a norm ------------------------------------- */
+
+typedef struct {
+    const float *a, *b;
+    float c;
+    float *squares, *sizes;
+    size_t n;
+} Pairs;
+
+#define BLOCK (8 * LANES)   /* added up in float32, before it goes to the double */
+
+AVX2 static void pair_sums(const void *job, size_t from, size_t to)
+{
+    const Pairs *all = job;
+    size_t n = all->n, numbers = n * n;
+    __m256 c = _mm256_set1_ps(all->c);
+    for (size_t g = from; g < to; g++) {
+        const float *a = all->a + g * numbers, *b = all->b + g * numbers;
+        __m256d total = _mm256_setzero_pd();
+        size_t i = 0;
+        for (; i + LANES <= numbers;) {
+            __m256 block = _mm256_setzero_ps();
+            size_t end = i + BLOCK < numbers ? i + BLOCK : numbers;
+            for (; i + LANES <= end; i += LANES) {
+                __m256 shifted = _mm256_add_ps(_mm256_loadu_ps(a + i), c);
+                block = _mm256_fmadd_ps(shifted, _mm256_loadu_ps(b + i), block);
+            }
+            total = _mm256_add_pd(total, _mm256_cvtps_pd(_mm256_castps256_ps128(block)));
+            total = _mm256_add_pd(total, _mm256_cvtps_pd(_mm256_extractf128_ps(block, 1)));
+        }
+        double lanes[4], size = 0;
+        _mm256_storeu_pd(lanes, total);
+        double square = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+        for (; i < numbers; i++) square += (a[i] + all->c) * b[i];
+        for (size_t r = 0; r < numbers; r += n + 1) size += sqrtf((a[r] + all->c) * b[r]);
+        all->squares[g] = (float)square;
+        all->sizes[g] = (float)size;
+    }
+}
+
+/* ---- LayerNorm -------------------------------------------------------------------------- */
+
+typedef struct {
+    const float *x, *b, *mean, *scale;
+    float *weight, *bias;
+    size_t n, d;
+} Norms;
+
+AVX2 static void norm_sums(const void *job, size_t from, size_t to)
+{
+    const Norms *all = job;
+    size_t n = all->n, d = all->d;
+    for (size_t g = from; g < to; g++) {
+        float *restrict weight = all->weight + g * d, *restrict bias = all->bias + g * d;
+        memset(weight, 0, d * sizeof *weight);
+        memset(bias, 0, d * sizeof *bias);
+        for (size_t r = g * n; r < (g + 1) * n; r++) {
+            const float *restrict x = all->x + r * d, *restrict b = all->b + r * d;
+            float mean = all->mean[r], scale = all->scale[r];
+            for (size_t k = 0; k < d; k++) {
+                weight[k] += (x[k] - mean) * scale * b[k];
+                bias[k] += b[k];
+            }
+        }
+    }
+}
+
+/* ---- What Python calls ------------------------------------------------------------------ */
+
+int sottovoce_products_supported(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+void sottovoce_grams(
+    const float *x, float *out, size_t groups, size_t n, size_t d, size_t threads)
+{
+    Grams job = {x, out, n, d};
+    share_out(grams, &job, groups, threads);
+}
+
+void sottovoce_pair_sums(
+    const float *a, const float *b, float c, float *squares, float *sizes,
+    size_t groups, size_t n, size_t threads)
+{
+    Pairs job = {a, b, c, squares, sizes, n};
+    share_out(pair_sums, &job, groups, threads);
+}
+
+void sottovoce_norm_sums(
+    const float *x, const float *b, const float *mean, const float *scale,
+    float *weight, float *bias, size_t groups, size_t n, size_t d, size_t threads)
+{
+    Norms job = {x, b, mean, scale, weight, bias, n, d};
+    share_out(norm_sums, &job, groups, threads);
+}

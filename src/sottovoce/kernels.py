@@ -20,6 +20,7 @@ from typing import TypeVar
 PACKAGE = Path(__file__).parent
 KERNELS = (
     PACKAGE / "privacy" / "noise" / "kernel" / "gaussian.c",
+    PACKAGE / "training" / "kernel" / "lstm.c",
     PACKAGE / "training" / "kernel" / "products.c",
 )
 FLAGS = ["-std=c11", "-O3", "-fno-math-errno", "-fPIC", "-shared", "-pthread"]

@@ -1,121 +1,20 @@
-"""The compiled products kernel: an optional part that measures gradients about twice as fast.
+"""The compiled kernels of training: optional parts that read and write float32 tensors in place.
 
-`products.c` says what it computes. torch computes the same without it, but forms both halves of a
-Gram matrix, and reads the inputs of a LayerNorm several times over. A library that does not compute
-what torch does is not used.
+Each has a file in C that says what it computes, and torch computes the same without it. A library
+that does not compute what torch does is not used.
 """
-
-import ctypes
-from functools import cache
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from sottovoce import kernels
-from sottovoce.kernels import FailedCheck, Unusable
-
-SOURCE = Path(__file__).parent / "products.c"
-# Fewer rows do not fill a tile of the kernel.
-FEWEST_ROWS = 4
 # So many products take a third of a millisecond; to start a thread takes a tenth of that.
 _PRODUCTS_OF_A_THREAD = 1 << 23
 
-_address, _size, _number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float
+
+def readable(*tensors: Tensor) -> bool:
+    """Whether a kernel can read these by their addresses, if their strides are known to it."""
+    return all(x.dtype == torch.float32 and x.is_cpu and not x.is_neg() for x in tensors)
 
 
-class Kernel:
-    """A compiled library that passed its checks; all tensors as `kernel_for` wants them."""
-
-    def __init__(self, path: Path) -> None:
-        try:
-            library = ctypes.CDLL(str(path))
-            supported = library.sottovoce_products_supported()
-            self._grams = library.sottovoce_grams
-            self._pair_sums = library.sottovoce_pair_sums
-            self._norm_sums = library.sottovoce_norm_sums
-        except (OSError, AttributeError) as error:
-            raise Unusable(f"{path.name} cannot be loaded") from error
-        if not supported:
-            raise Unusable("the processor lacks AVX2 or FMA instructions")
-        self._grams.argtypes = [_address] * 2 + [_size] * 4
-        self._pair_sums.argtypes = [_address] * 2 + [_number] + [_address] * 2 + [_size] * 3
-        self._norm_sums.argtypes = [_address] * 6 + [_size] * 4
-        self._check()
-
-    def grams(self, x: Tensor) -> Tensor:
-        """x[g] x[g]^T for every group; x is [groups, rows, width], with `FEWEST_ROWS` or more."""
-        groups, rows, _ = x.shape
-        return self._write_grams(x, x.new_empty(groups, rows, rows))
-
-    def _write_grams(self, x: Tensor, out: Tensor) -> Tensor:
-        groups, rows, width = x.shape
-        if rows < FEWEST_ROWS:
-            raise TypeError(f"the kernel takes at least {FEWEST_ROWS} rows, got {rows}")
-        threads = _threads(out.numel() * width)
-        self._grams(x.data_ptr(), out.data_ptr(), groups, rows, width, threads)
-        return out
-
-    def pair_sums(self, a: Tensor, b: Tensor, added: float) -> tuple[Tensor, Tensor]:
-        """Sums of (a + added) * b, [groups], and of the roots of its diagonal, for each group."""
-        groups, rows, _ = a.shape
-        squares, sizes = a.new_empty(groups), a.new_empty(groups)
-        self._pair_sums(
-            a.data_ptr(), b.data_ptr(), added, squares.data_ptr(), sizes.data_ptr(),
-            groups, rows, _threads(a.numel()),
-        )  # fmt: skip
-        return squares, sizes
-
-    def norm_sums(
-        self, x: Tensor, gradients: Tensor, mean: Tensor, scale: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Sums of (x - mean) * scale * gradients and of the gradients over the rows of each group.
-
-        The first two are [groups, rows, width], with one mean and scale for each row.
-        """
-        groups, rows, width = x.shape
-        weight, bias = x.new_empty(groups, width), x.new_empty(groups, width)
-        self._norm_sums(
-            x.data_ptr(), gradients.data_ptr(), mean.data_ptr(), scale.data_ptr(),
-            weight.data_ptr(), bias.data_ptr(), groups, rows, width, _threads(x.numel()),
-        )  # fmt: skip
-        return weight, bias
-
-    def _check(self) -> None:
-        """Whole numbers, whose sums are exact, in a shape that fills no tile and no vector."""
-        groups, rows, width = 3, 10, 21
-        x = torch.arange(groups * rows * width, dtype=torch.float32).view(groups, rows, width)
-        x = x.remainder(5.0) - 2.0
-        # Into memory that cannot hold the right numbers already.
-        grams = self._write_grams(x, x.new_full((groups, rows, rows), torch.nan))
-        if not torch.equal(grams, torch.bmm(x, x.transpose(1, 2))):
-            raise FailedCheck("its inner products are wrong")
-        squares, sizes = self.pair_sums(grams, grams, 2.0)
-        pairs = (grams + 2.0) * grams
-        roots = pairs.diagonal(dim1=1, dim2=2).sqrt().sum(1)
-        if not (torch.equal(squares, pairs.sum((1, 2))) and torch.allclose(sizes, roots)):
-            raise FailedCheck("its sums over pairs are wrong")
-        mean, scale = x[:, :, :1].contiguous(), x[:, :, 1:2].contiguous()
-        weight, bias = self.norm_sums(x, x, mean, scale)
-        expected = ((x - mean) * scale * x).sum(1)
-        if not (torch.equal(weight, expected) and torch.equal(bias, x.sum(1))):
-            raise FailedCheck("its sums over rows are wrong")
-
-
-def _threads(products: int) -> int:
+def threads_for(products: int) -> int:
     return max(1, min(torch.get_num_threads(), products // _PRODUCTS_OF_A_THREAD))
-
-
-@cache
-def load() -> Kernel | None:
-    """The kernel that was built for this installation, if it can be used."""
-    return kernels.load(SOURCE, Kernel)
-
-
-def kernel_for(*tensors: Tensor) -> Kernel | None:
-    """The kernel, if it can read all of these."""
-    fits = all(
-        x.dtype == torch.float32 and x.is_cpu and x.is_contiguous() and not x.is_neg()
-        for x in tensors
-    )
-    return load() if fits else None

@@ -1,4 +1,5 @@
-/* The sums of products that gradient norms are made of, for contiguous float32 arrays.
+/* The sums of products that gradient norms are made of, for float32 arrays. All are contiguous, but
+ * for the x of grams: its groups and rows may lie anywhere, as those of recurrent layers do.
  *
  *   grams      out[g][r][s] = <x[g][r], x[g][s]>; only one half is computed, the other is copied
  *   pair_sums  squares[g] = sum_rs (a[g][r][s] + c) b[g][r][s], the sum in double precision,
@@ -12,61 +13,25 @@
 
 #include <immintrin.h>
 #include <math.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
+
+#include "sharing.h"
 
 #define LANES 8
 /* A tile of inner products: three rows by four keep all sixteen registers busy. */
 #define TALL 3
 #define WIDE 4
-#define MOST_THREADS 64
 
 #define AVX2 __attribute__((target("avx2,fma")))
 #define INLINE AVX2 __attribute__((always_inline)) static inline
-
-/* ---- Sharing out the groups ------------------------------------------------------------- */
-
-typedef void Work(const void *job, size_t from, size_t to);
-
-typedef struct {
-    Work *work;
-    const void *job;
-    size_t from, to;
-} Share;
-
-static void *run(void *argument)
-{
-    const Share *share = argument;
-    share->work(share->job, share->from, share->to);
-    return NULL;
-}
-
-static void share_out(Work *work, const void *job, size_t groups, size_t threads)
-{
-    pthread_t others[MOST_THREADS];
-    Share shares[MOST_THREADS];
-    int started[MOST_THREADS];
-    if (threads > MOST_THREADS) threads = MOST_THREADS;
-    if (threads > groups) threads = groups;
-    if (threads < 1) threads = 1;
-    for (size_t t = 1; t < threads; t++) {
-        shares[t] = (Share){work, job, groups * t / threads, groups * (t + 1) / threads};
-        started[t] = pthread_create(&others[t], NULL, run, &shares[t]) == 0;
-    }
-    work(job, 0, groups / threads);
-    for (size_t t = 1; t < threads; t++) {
-        if (started[t]) pthread_join(others[t], NULL);
-        else run(&shares[t]);
-    }
-}
 
 /* ---- Gram matrices ---------------------------------------------------------------------- */
 
 typedef struct {
     const float *x;
     float *out;
-    size_t n, d;
+    size_t n, d, group, row;    /* the last two: from one to the next, in numbers */
 } Grams;
 
 /* The sums over the lanes of four vectors. */
@@ -76,8 +41,8 @@ INLINE __m128 lane_sums(const __m256 v[WIDE])
     return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
 }
 
-/* Rows a, a + d, a + 2 d against rows b ... b + 3 d. */
-INLINE void tile(const float *a, const float *b, size_t d, __m128 out[TALL])
+/* Three rows from a on against four from b on, each `row` numbers after the one before. */
+INLINE void tile(const float *a, const float *b, size_t row, size_t d, __m128 out[TALL])
 {
     __m256 sums[TALL][WIDE];
     for (int i = 0; i < TALL; i++)
@@ -85,10 +50,10 @@ INLINE void tile(const float *a, const float *b, size_t d, __m128 out[TALL])
     size_t k = 0;
     for (; k + LANES <= d; k += LANES) {
         __m256 x = _mm256_loadu_ps(a + k);
-        __m256 y = _mm256_loadu_ps(a + d + k);
-        __m256 z = _mm256_loadu_ps(a + 2 * d + k);
+        __m256 y = _mm256_loadu_ps(a + row + k);
+        __m256 z = _mm256_loadu_ps(a + 2 * row + k);
         for (int j = 0; j < WIDE; j++) {
-            __m256 w = _mm256_loadu_ps(b + j * d + k);
+            __m256 w = _mm256_loadu_ps(b + j * row + k);
             sums[0][j] = _mm256_fmadd_ps(x, w, sums[0][j]);
             sums[1][j] = _mm256_fmadd_ps(y, w, sums[1][j]);
             sums[2][j] = _mm256_fmadd_ps(z, w, sums[2][j]);
@@ -96,8 +61,8 @@ INLINE void tile(const float *a, const float *b, size_t d, __m128 out[TALL])
     }
     for (int i = 0; i < TALL; i++) out[i] = lane_sums(sums[i]);
     for (; k < d; k++) {
-        __m128 w = _mm_setr_ps(b[k], b[d + k], b[2 * d + k], b[3 * d + k]);
-        for (int i = 0; i < TALL; i++) out[i] = _mm_fmadd_ps(_mm_set1_ps(a[i * d + k]), w, out[i]);
+        __m128 w = _mm_setr_ps(b[k], b[row + k], b[2 * row + k], b[3 * row + k]);
+        for (int i = 0; i < TALL; i++) out[i] = _mm_fmadd_ps(_mm_set1_ps(a[i * row + k]), w, out[i]);
     }
 }
 
@@ -105,9 +70,9 @@ INLINE void tile(const float *a, const float *b, size_t d, __m128 out[TALL])
 AVX2 static void grams(const void *job, size_t from, size_t to)
 {
     const Grams *all = job;
-    size_t n = all->n, d = all->d;
+    size_t n = all->n, d = all->d, row = all->row;
     for (size_t g = from; g < to; g++) {
-        const float *x = all->x + g * n * d;
+        const float *x = all->x + g * all->group;
         float *out = all->out + g * n * n;
         for (size_t top = 0; top < n; top += TALL) {
             size_t r = top + TALL <= n ? top : n - TALL;
@@ -115,7 +80,7 @@ AVX2 static void grams(const void *job, size_t from, size_t to)
                 size_t s = left + WIDE <= n ? left : n - WIDE;
                 __m128 rows[TALL];
                 float square[TALL][WIDE];
-                tile(x + r * d, x + s * d, d, rows);
+                tile(x + r * row, x + s * row, row, d, rows);
                 for (int i = 0; i < TALL; i++) {
                     _mm_storeu_ps(out + (r + i) * n + s, rows[i]);
                     _mm_storeu_ps(square[i], rows[i]);
@@ -203,9 +168,10 @@ int sottovoce_products_supported(void)
 }
 
 void sottovoce_grams(
-    const float *x, float *out, size_t groups, size_t n, size_t d, size_t threads)
+    const float *x, float *out, size_t groups, size_t n, size_t d, size_t group, size_t row,
+    size_t threads)
 {
-    Grams job = {x, out, n, d};
+    Grams job = {x, out, n, d, group, row};
     share_out(grams, &job, groups, threads);
 }
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sottovoce.training.kernel import kernel_for
+from sottovoce.training.kernel.products import kernel_for
 from sottovoce.training.layers.function import apply
 from sottovoce.training.layers.registry import rule_for
 from sottovoce.training.layers.scale import record_scale_and_shift, record_totals

@@ -18,12 +18,11 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence
 
+from sottovoce.training.kernel.lstm import backward_steps, forward_steps
 from sottovoce.training.layers.function import apply
 from sottovoce.training.layers.recurrent import Direction, States, no_states, run_layers
 from sottovoce.training.layers.registry import rule_for
 from sottovoce.training.records.tape import Tape
-
-aten = torch.ops.aten
 
 
 class _LSTM(Function):
@@ -39,22 +38,17 @@ class _LSTM(Function):
             for gate, value in (i, -math.inf), (f, math.inf), (o, -math.inf):
                 gate.masked_fill_(way.padding, value)
             carried = way.padding.to(gates.dtype)
-        recurrent = way.weight_hh.t().contiguous()
+        recurrent = way.weight_hh.t()
         hidden = h_0.new_empty(steps + 1, sequences, size)
         cells = torch.empty_like(hidden)
         squashed = h_0.new_empty(steps, sequences, size)
         start = steps if way.backwards else 0
         hidden[start], cells[start] = h_0, c_0
+        make_step = forward_steps(gates, hidden, cells, squashed)
         for t in way.steps(steps):
             before, after = way.before(t), way.after(t)
-            gate = gates[t].addmm_(hidden[before], recurrent)
-            gate[:, : 2 * size].sigmoid_()
-            gate[:, 2 * size : 3 * size].tanh_()
-            gate[:, 3 * size :].sigmoid_()
-            i, f, g, o = gate.chunk(4, 1)
-            torch.mul(f, cells[before], out=cells[after]).addcmul_(i, g)
-            torch.tanh(cells[after], out=squashed[t])
-            torch.mul(o, squashed[t], out=hidden[after])
+            gates[t].addmm_(hidden[before], recurrent)
+            make_step(t, before, after)
             if way.padding is not None:
                 hidden[after].addcmul_(carried[t], hidden[before])
         ctx.save_for_backward(inputs, gates, hidden, cells, squashed)
@@ -69,17 +63,10 @@ class _LSTM(Function):
         way: Direction = ctx.way
         carried = None if way.padding is None else way.padding.to(gates.dtype)
         gradients = torch.empty_like(gates)
-        dh, dc = h_n, c_n.clone()
+        dh, dc = (x.clone(memory_format=torch.contiguous_format) for x in (h_n, c_n))
+        make_step = backward_steps(gates, cells, squashed, outer, gradients)
         for t in reversed(way.steps(len(inputs))):
-            dh = dh + outer[t]
-            i, f, g, o = gates[t].chunk(4, 1)
-            di, df, dg, do = gradients[t].chunk(4, 1)
-            dc += aten.tanh_backward(dh * o, squashed[t])
-            aten.sigmoid_backward.grad_input(dh * squashed[t], o, grad_input=do)
-            aten.sigmoid_backward.grad_input(dc * g, i, grad_input=di)
-            aten.sigmoid_backward.grad_input(dc * cells[way.before(t)], f, grad_input=df)
-            aten.tanh_backward.grad_input(dc * i, g, grad_input=dg)
-            dc *= f
+            make_step(t, way.before(t), dh, dc)
             later, dh = dh, torch.mm(gradients[t], way.weight_hh)
             if carried is not None:
                 dh.addcmul_(carried[t], later)

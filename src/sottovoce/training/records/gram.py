@@ -9,7 +9,7 @@ from collections import OrderedDict
 import torch
 from torch import Tensor
 
-from sottovoce.training.kernel import FEWEST_ROWS, kernel_for
+from sottovoce.training.kernel.products import gram_kernel_for, kernel_for
 from sottovoce.training.records.grouping import Bucket, norm_dtype
 
 # Sharers come one right after the other in a backward pass, so a few are enough: the input, the
@@ -46,7 +46,7 @@ def identity(x: Tensor) -> tuple[object, ...]:
 
 def grams(x: Tensor) -> Tensor:
     """x[g] x[g]^T for every group g, at least in float32."""
-    kernel = kernel_for(x) if x.shape[1] >= FEWEST_ROWS else None
+    kernel = gram_kernel_for(x)
     return inner_products(x, x) if kernel is None else kernel.grams(x)
 
 

@@ -15,7 +15,14 @@ from sottovoce import kernels
 from sottovoce.kernels import FailedCheck, Unusable
 from sottovoce.training import kernel
 from sottovoce.training.bookkeeping import BookKeeper
-from sottovoce.training.kernel import FEWEST_ROWS, SOURCE, Kernel, kernel_for
+from sottovoce.training.kernel import products
+from sottovoce.training.kernel.products import (
+    FEWEST_ROWS,
+    SOURCE,
+    Kernel,
+    gram_kernel_for,
+    kernel_for,
+)
 
 groups = st.integers(0, 5)
 rows = st.integers(FEWEST_ROWS, 21)
@@ -45,6 +52,16 @@ def test_inner_products(groups: int, rows: int, width: int, seed: int) -> None:
     exact = torch.bmm(x.double(), x.double().transpose(1, 2))
     torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-5)
     assert torch.equal(found, found.transpose(1, 2))
+
+
+@given(groups, rows, widths, seeds, st.permutations([0, 1]))
+def test_inner_products_of_rows_that_lie_apart(
+    groups: int, rows: int, width: int, seed: int, order: list[int]
+) -> None:
+    """As in a recurrent layer, where time comes before the example, and in a part of a tensor."""
+    whole = drawn(seed, *(((groups, rows)[i]) for i in order), width + 3).permute(*order, 2)
+    x = whole[:, :, 1 : width + 1]
+    torch.testing.assert_close(compiled().grams(x), compiled().grams(x.contiguous()))
 
 
 @given(groups, st.integers(1, 21), seeds, st.integers(0, 2))
@@ -81,7 +98,7 @@ def test_threads_give_the_same_numbers(threads: int, monkeypatch: pytest.MonkeyP
     x, b, each = drawn(1, 70, 9, 33), drawn(2, 70, 9, 33), drawn(3, 70, 9, 1)
     grams = compiled().grams(x)
     alone = grams, *compiled().pair_sums(grams, grams, 1.0), *compiled().norm_sums(x, b, each, each)
-    monkeypatch.setattr(kernel, "_threads", lambda products: threads)
+    monkeypatch.setattr(products, "threads_for", lambda work: threads)
     shared = (
         compiled().grams(x),
         *compiled().pair_sums(grams, grams, 1.0),
@@ -92,7 +109,7 @@ def test_threads_give_the_same_numbers(threads: int, monkeypatch: pytest.MonkeyP
 
 def test_threads_only_where_there_is_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
-    assert [kernel._threads(products) for products in (0, 2**23, 2**25, 2**40)] == [1, 1, 4, 8]
+    assert [kernel.threads_for(work) for work in (0, 2**23, 2**25, 2**40)] == [1, 1, 4, 8]
 
 
 @pytest.mark.parametrize("rows", [4, 5, 7, 12, 13])
@@ -123,22 +140,24 @@ def test_a_number_that_is_not_finite_stays_in_its_group() -> None:
 
 
 def test_what_the_kernel_cannot_read_is_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "load", compiled)
+    monkeypatch.setattr(products, "load", compiled)
     x = torch.zeros(2, 6, 4)
-    assert kernel_for(x) is compiled()
-    gaps = x.transpose(1, 2), x[:1].expand(2, 6, 4)
-    for other in (x.double(), x.bfloat16(), *gaps, x.to("meta"), x._neg_view()):
-        assert kernel_for(other) is None
-        assert kernel_for(x, other) is None
-    with pytest.raises(TypeError, match="at least 4 rows, got 3"):
-        compiled().grams(x[:, :3].contiguous())
+    assert kernel_for(x) is gram_kernel_for(x) is compiled()
+    for other in (x.double(), x.bfloat16(), x.to("meta"), x._neg_view(), x.transpose(1, 2)):
+        assert kernel_for(other) is kernel_for(x, other) is gram_kernel_for(other) is None
+    repeated = x[:1].expand(2, 6, 4)
+    assert kernel_for(repeated) is None
+    assert gram_kernel_for(repeated) is compiled()
+    for other in (x[:, :3], x.transpose(1, 2)):
+        with pytest.raises(TypeError, match="4 or more whole rows"):
+            compiled().grams(other)
 
 
 def norms(monkeypatch: pytest.MonkeyPatch, used: Kernel | None) -> tuple[Tensor, list[Tensor]]:
     torch.manual_seed(5)
     model = nn.Sequential(nn.Linear(40, 30), nn.LayerNorm(30), nn.Linear(30, 40))
     x = torch.randn(8, 7, 40)
-    monkeypatch.setattr(kernel, "load", lambda: used)
+    monkeypatch.setattr(products, "load", lambda: used)
     keeper = BookKeeper(model)
     with keeper.record():
         keeper.backward(model(x).square().mean((1, 2)))
@@ -154,26 +173,27 @@ def test_a_model_has_the_same_norms_and_gradients_without(monkeypatch: pytest.Mo
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """Where an installation of its own looks for its library."""
-    monkeypatch.setattr(kernel, "SOURCE", tmp_path / SOURCE.name)
-    kernel.load.cache_clear()
-    yield kernels.library(kernel.SOURCE)
-    kernel.load.cache_clear()
+    monkeypatch.setattr(products, "SOURCE", tmp_path / SOURCE.name)
+    products.load.cache_clear()
+    yield kernels.library(products.SOURCE)
+    products.load.cache_clear()
 
 
 def test_a_missing_library_is_no_reason_to_worry(library: Path) -> None:
-    assert kernel.load() is None
+    assert products.load() is None
 
 
 def test_a_library_for_another_machine_is_left_alone(library: Path) -> None:
     library.write_bytes(b"not a library")
     with pytest.raises(Unusable, match="cannot be loaded"):
         Kernel(library)
-    assert kernel.load() is None
+    assert products.load() is None
 
 
 DEFECTS = {
     "a lane is lost": ("_mm256_extractf128_ps(pairs, 1)", "_mm_setzero_ps()"),
     "the rest of a row": ("for (; k < d; k++) {", "for (; k + 1 < d; k++) {"),
+    "rows side by side": ("b + j * row + k", "b + j * d + k"),
     "the last rows": ("top + TALL <= n ? top : n - TALL", "top + TALL <= n ? top : n - TALL - 1"),
     "one half": ("out[(s + j) * n + r + i] = square[i][j]", "(void)square[i][j]"),
     "no bias": ("__m256 c = _mm256_set1_ps(all->c)", "__m256 c = _mm256_setzero_ps()"),
@@ -192,4 +212,4 @@ def test_a_wrong_library_is_refused(defect: str, library: Path) -> None:
     with pytest.raises(FailedCheck):
         Kernel(library)
     with pytest.warns(RuntimeWarning, match="kernel products is not used"):
-        assert kernel.load() is None
+        assert products.load() is None

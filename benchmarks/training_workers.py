@@ -86,6 +86,9 @@ def work(kind: str, examples: int, rounds: int) -> None:
             wall, cpu = time.perf_counter(), time.process_time()
             step()
             taken[name].append((time.perf_counter() - wall, time.process_time() - cpu))
+    # DistributedDataParallel holds the group. If it were the last to do so, it would wait for the
+    # group's threads at a moment when these may have to wait for Python.
+    ways.clear()
     told = worker.gather(taken=taken)
     leave_workers()
     if worker.rank == 0:

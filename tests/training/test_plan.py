@@ -49,6 +49,13 @@ def test_calibration_is_from_below(epsilon: float, changes: dict[str, object]) -
     assert epsilon * 0.999 <= plan.guarantee().epsilon <= epsilon
 
 
+def test_calibration_at_another_delta() -> None:
+    plan = PLAN.calibrate(epsilon=3.0, delta=PLAN.delta / 100)
+    assert plan.guarantee().delta == plan.delta == PLAN.delta / 100
+    assert plan.guarantee().epsilon <= 3
+    assert plan.noise_multiplier > PLAN.calibrate(epsilon=3.0).noise_multiplier
+
+
 def test_any_function_of_the_epoch_is_a_decay() -> None:
     halved = replace(PLAN, decay=lambda epoch: 0.5**epoch)
     assert [halved.noise_multiplier_of(epoch) for epoch in range(2)] == [1.0, 0.5]

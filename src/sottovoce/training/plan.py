@@ -6,7 +6,7 @@ beforehand, and `calibrate` finds the noise for a wanted epsilon. `PrivateTraini
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
@@ -184,6 +184,7 @@ class Plan:
     def statement(self) -> Statement:
         return self.recipe().statement()
 
-    def calibrate(self, *, epsilon: float) -> Self:
-        """The same plan with the least noise that keeps it within epsilon."""
-        return calibrate.noise_multiplier(self, epsilon)
+    def calibrate(self, *, epsilon: float, delta: float | None = None) -> Self:
+        """The same plan with the least noise that keeps it within epsilon, at its delta or this."""
+        plan = self if delta is None else replace(self, delta=delta)
+        return calibrate.noise_multiplier(plan, epsilon)

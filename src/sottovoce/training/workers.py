@@ -101,6 +101,9 @@ def join_workers(backend: str | None = None) -> Worker:
 
 
 def leave_workers() -> None:
-    """End the threads of the group: one that runs on while Python ends can abort the process."""
+    """End the threads of the group: one that runs on while Python ends can abort the process.
+
+    Let go of what else holds the group (DistributedDataParallel) before, or torch may hang later.
+    """
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()

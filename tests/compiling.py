@@ -1,9 +1,10 @@
 """Kernels compiled for the tests, whether or not the installation has them."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -35,3 +36,35 @@ def build_with_defect(source: Path, defect: tuple[str, str], folder: Path) -> Pa
         # Compiles sooner, and finds the headers where they are.
         patch.setattr(kernels, "FLAGS", [*kernels.FLAGS, "-O0", f"-I{source.parent}"])
         return build(changed)
+
+
+@contextmanager
+def installation(module: Any, folder: Path) -> Iterator[Path]:
+    """Where the module of a kernel looks for its library, in an installation of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SOURCE", folder / module.SOURCE.name)
+        module.load.cache_clear()
+        yield kernels.library(module.SOURCE)
+    module.load.cache_clear()
+
+
+def assert_left_alone(module: Any, folder: Path) -> None:
+    """Neither a missing library nor one for another machine is a reason to worry."""
+    with installation(module, folder) as library:
+        assert module.load() is None
+        library.write_bytes(b"not a library")
+        with pytest.raises(Unusable, match="cannot be loaded"):
+            module.Kernel(library)
+        module.load.cache_clear()
+        assert module.load() is None
+
+
+def assert_refused(module: Any, defect: tuple[str, str], folder: Path) -> None:
+    """A library with this defect compiles, and its checks notice."""
+    source = module.SOURCE
+    with installation(module, folder) as library:
+        assert build_with_defect(source, defect, folder) == library
+        with pytest.raises(FailedCheck):
+            module.Kernel(library)
+        with pytest.warns(RuntimeWarning, match=f"kernel {source.stem} is not used"):
+            assert module.load() is None

@@ -5,6 +5,7 @@
 exists, so this file imports nothing but the standard library.
 """
 
+import ctypes
 import os
 import platform
 import shlex
@@ -15,7 +16,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 PACKAGE = Path(__file__).parent
 KERNELS = (
@@ -82,6 +83,18 @@ def load(source: Path, open_library: Callable[[Path], Kernel]) -> Kernel | None:
     except Unusable:  # another processor: nothing to mend
         pass
     return None
+
+
+def functions(path: Path, *names: str, needs: str) -> list[Any]:
+    """Functions of a library; the first of `names` says whether the processor has what it needs."""
+    try:
+        library = ctypes.CDLL(str(path))
+        supported, *found = (getattr(library, name) for name in names)
+    except (OSError, AttributeError) as error:
+        raise Unusable(f"{path.name} cannot be loaded") from error
+    if not supported():
+        raise Unusable(f"the processor lacks {needs} instructions")
+    return found
 
 
 def _compiler() -> list[str]:

@@ -16,13 +16,11 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.compiling import build_with_defect
+from tests.compiling import assert_left_alone, assert_refused
 from tests.privacy.noise.compiled import compiled
 
-from sottovoce import kernels
-from sottovoce.kernels import FailedCheck, Unusable
 from sottovoce.privacy.noise import NoiseSource, gaussian, gaussian_into, kernel
-from sottovoce.privacy.noise.kernel import SOURCE, Kernel
+from sottovoce.privacy.noise.kernel import Kernel
 from sottovoce.privacy.noise.source import _hash
 
 KEY = bytes(range(32))
@@ -252,24 +250,8 @@ def test_without_a_kernel_numpy_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- Loading and checking ------------------------------------------------------------------------
 
 
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Where an installation of its own looks for its library."""
-    monkeypatch.setattr(kernel, "SOURCE", tmp_path / kernel.SOURCE.name)
-    kernel.load.cache_clear()
-    yield kernels.library(kernel.SOURCE)
-    kernel.load.cache_clear()
-
-
-def test_a_missing_library_is_no_reason_to_worry(library: Path) -> None:
-    assert not kernel.available()
-
-
-def test_a_library_for_another_machine_is_left_alone(library: Path) -> None:
-    library.write_bytes(b"not a library")
-    with pytest.raises(Unusable, match="cannot be loaded"):
-        Kernel(library)
-    assert not kernel.available()
+def test_a_library_for_another_machine_is_left_alone(tmp_path: Path) -> None:
+    assert_left_alone(kernel, tmp_path)
 
 
 DEFECTS = {
@@ -284,10 +266,6 @@ DEFECTS = {
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
-def test_a_wrong_library_is_refused(defect: str, library: Path) -> None:
+def test_a_wrong_library_is_refused(defect: str, tmp_path: Path) -> None:
     compiled()
-    assert build_with_defect(SOURCE, DEFECTS[defect], library.parent) == library
-    with pytest.raises(FailedCheck):
-        Kernel(library)
-    with pytest.warns(RuntimeWarning, match="kernel gaussian is not used"):
-        assert not kernel.available()
+    assert_refused(kernel, DEFECTS[defect], tmp_path)

@@ -1,7 +1,7 @@
 """The compiled steps of an LSTM against torch, and what a kernel that is wrong would do."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -9,11 +9,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.compiling import build_with_defect, compiled_or_skip
+from tests.compiling import assert_left_alone, assert_refused, compiled_or_skip
 from torch import Tensor, nn
 
-from sottovoce import kernels
-from sottovoce.kernels import FailedCheck, Unusable
 from sottovoce.training.bookkeeping import BookKeeper
 from sottovoce.training.kernel import lstm
 from sottovoce.training.kernel.lstm import (
@@ -207,21 +205,8 @@ def test_a_model_has_the_same_norms_and_gradients_without(monkeypatch: pytest.Mo
     torch.testing.assert_close(outcome(monkeypatch, compiled()), outcome(monkeypatch, None))
 
 
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Where an installation of its own looks for its library."""
-    monkeypatch.setattr(lstm, "SOURCE", tmp_path / SOURCE.name)
-    lstm.load.cache_clear()
-    yield kernels.library(lstm.SOURCE)
-    lstm.load.cache_clear()
-
-
-def test_a_library_for_another_machine_is_left_alone(library: Path) -> None:
-    assert lstm.load() is None
-    library.write_bytes(b"not a library")
-    with pytest.raises(Unusable, match="cannot be loaded"):
-        Kernel(library)
-    assert lstm.load() is None
+def test_a_library_for_another_machine_is_left_alone(tmp_path: Path) -> None:
+    assert_left_alone(lstm, tmp_path)
 
 
 DEFECTS = {
@@ -244,10 +229,6 @@ DEFECTS = {
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
-def test_a_wrong_library_is_refused(defect: str, library: Path) -> None:
+def test_a_wrong_library_is_refused(defect: str, tmp_path: Path) -> None:
     compiled()
-    assert build_with_defect(SOURCE, DEFECTS[defect], library.parent) == library
-    with pytest.raises(FailedCheck):
-        Kernel(library)
-    with pytest.warns(RuntimeWarning, match="kernel lstm is not used"):
-        assert lstm.load() is None
+    assert_refused(lstm, DEFECTS[defect], tmp_path)

@@ -1,6 +1,5 @@
 """The compiled products against torch, and what a kernel that is wrong would do."""
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -8,11 +7,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.compiling import build_with_defect, compiled_or_skip
+from tests.compiling import assert_left_alone, assert_refused, compiled_or_skip
 from torch import Tensor, nn
 
-from sottovoce import kernels
-from sottovoce.kernels import FailedCheck, Unusable
 from sottovoce.training import kernel
 from sottovoce.training.bookkeeping import BookKeeper
 from sottovoce.training.kernel import products
@@ -170,24 +167,8 @@ def test_a_model_has_the_same_norms_and_gradients_without(monkeypatch: pytest.Mo
     torch.testing.assert_close(norms(monkeypatch, compiled()), norms(monkeypatch, None))
 
 
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Where an installation of its own looks for its library."""
-    monkeypatch.setattr(products, "SOURCE", tmp_path / SOURCE.name)
-    products.load.cache_clear()
-    yield kernels.library(products.SOURCE)
-    products.load.cache_clear()
-
-
-def test_a_missing_library_is_no_reason_to_worry(library: Path) -> None:
-    assert products.load() is None
-
-
-def test_a_library_for_another_machine_is_left_alone(library: Path) -> None:
-    library.write_bytes(b"not a library")
-    with pytest.raises(Unusable, match="cannot be loaded"):
-        Kernel(library)
-    assert products.load() is None
+def test_a_library_for_another_machine_is_left_alone(tmp_path: Path) -> None:
+    assert_left_alone(products, tmp_path)
 
 
 DEFECTS = {
@@ -206,10 +187,6 @@ DEFECTS = {
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
-def test_a_wrong_library_is_refused(defect: str, library: Path) -> None:
+def test_a_wrong_library_is_refused(defect: str, tmp_path: Path) -> None:
     compiled()
-    assert build_with_defect(SOURCE, DEFECTS[defect], library.parent) == library
-    with pytest.raises(FailedCheck):
-        Kernel(library)
-    with pytest.warns(RuntimeWarning, match="kernel products is not used"):
-        assert products.load() is None
+    assert_refused(products, DEFECTS[defect], tmp_path)

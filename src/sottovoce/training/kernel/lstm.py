@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sottovoce import kernels
-from sottovoce.kernels import FailedCheck, Unusable
+from sottovoce.kernels import FailedCheck
 from sottovoce.training.kernel import readable, threads_for
 
 SOURCE = Path(__file__).parent / "lstm.c"
@@ -88,15 +88,13 @@ class Kernel:
     """A compiled library that passed its checks. Its steps do not keep their tensors alive."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            library = ctypes.CDLL(str(path))
-            supported = library.sottovoce_lstm_supported()
-            self._forward = library.sottovoce_lstm_forward
-            self._backward = library.sottovoce_lstm_backward
-        except (OSError, AttributeError) as error:
-            raise Unusable(f"{path.name} cannot be loaded") from error
-        if not supported:
-            raise Unusable("the processor lacks AVX2 or FMA instructions")
+        self._forward, self._backward = kernels.functions(
+            path,
+            "sottovoce_lstm_supported",
+            "sottovoce_lstm_forward",
+            "sottovoce_lstm_backward",
+            needs="AVX2 or FMA",
+        )
         self._forward.argtypes = [_address] * 5 + [_size] * 3
         self._backward.argtypes = [_address] * 7 + [_size] * 4
         self._check()

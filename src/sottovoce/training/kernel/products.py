@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sottovoce import kernels
-from sottovoce.kernels import FailedCheck, Unusable
+from sottovoce.kernels import FailedCheck
 from sottovoce.training.kernel import readable, threads_for
 
 SOURCE = Path(__file__).parent / "products.c"
@@ -26,16 +26,14 @@ class Kernel:
     """A compiled library that passed its checks; tensors as `kernel_for` wants them."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            library = ctypes.CDLL(str(path))
-            supported = library.sottovoce_products_supported()
-            self._grams = library.sottovoce_grams
-            self._pair_sums = library.sottovoce_pair_sums
-            self._norm_sums = library.sottovoce_norm_sums
-        except (OSError, AttributeError) as error:
-            raise Unusable(f"{path.name} cannot be loaded") from error
-        if not supported:
-            raise Unusable("the processor lacks AVX2 or FMA instructions")
+        self._grams, self._pair_sums, self._norm_sums = kernels.functions(
+            path,
+            "sottovoce_products_supported",
+            "sottovoce_grams",
+            "sottovoce_pair_sums",
+            "sottovoce_norm_sums",
+            needs="AVX2 or FMA",
+        )
         self._grams.argtypes = [_address] * 2 + [_size] * 6
         self._pair_sums.argtypes = [_address] * 2 + [_number] + [_address] * 2 + [_size] * 3
         self._norm_sums.argtypes = [_address] * 6 + [_size] * 4

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from sottovoce import kernels
-from sottovoce.kernels import FailedCheck, Unusable
+from sottovoce.kernels import FailedCheck
 from sottovoce.privacy.noise.source import KEY_BYTES, NoiseSource
 
 SOURCE = Path(__file__).parent / "gaussian.c"
@@ -35,16 +35,14 @@ class Kernel:
     """A compiled library that passed its checks. Every call takes a key that is used once."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            library = ctypes.CDLL(str(path))
-            supported = library.sottovoce_noise_supported()
-            self._noise = library.sottovoce_noise
-            self._words = library.sottovoce_noise_words
-            self._values = library.sottovoce_noise_values
-        except (OSError, AttributeError) as error:
-            raise Unusable(f"{path.name} cannot be loaded") from error
-        if not supported:
-            raise Unusable("the processor lacks AES, AVX2 or FMA instructions")
+        self._noise, self._words, self._values = kernels.functions(
+            path,
+            "sottovoce_noise_supported",
+            "sottovoce_noise",
+            "sottovoce_noise_words",
+            "sottovoce_noise_values",
+            needs="AES, AVX2 or FMA",
+        )
         self._check()
 
     def fill(self, out: NDArray[np.float32], std: float, key: bytes) -> None:

@@ -49,6 +49,8 @@ WAYS = ("sgd", "dp-sgd", f"dp-sgd{WHOLE}", "edp-sgd", "textbook", "opacus", "opa
 SLOW = ("textbook", "opacus", "opacus-ghost")
 SMALLEST = 32
 WARM_UP = 2
+# Marks on the logarithmic axis of the plot.
+RATIOS = (1, 2, 4, 8)
 # The second is where glibc arrives by itself, and has to be named as soon as the first is.
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 33), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}
 
@@ -299,8 +301,12 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
                 axis.plot(*zip(*points, strict=True), marker="o", label=way)
         axis.axhline(1, color="grey", linewidth=0.8)
         axis.set(title=kind, xlabel="batch", yscale="log", xscale="log")
-    (axes if len(kinds) == 1 else axes[0]).set_ylabel("CPU time / plain SGD")
-    (axes if len(kinds) == 1 else axes[-1]).legend(fontsize=8)
+        for place, ticks in (axis.xaxis, sorted({f["batch"] for f in own})), (axis.yaxis, RATIOS):
+            place.set_ticks(ticks, labels=[str(tick) for tick in ticks])
+            place.set_ticks([], minor=True)
+    first = axes if len(kinds) == 1 else axes[0]
+    first.set_ylabel("CPU time / plain SGD")
+    first.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
 

@@ -151,14 +151,15 @@ def test_a_killed_worker_ends_the_run_and_nothing_is_forgotten(tmp_path: Path) -
         "(folder / f'pid{worker.rank}').write_text(str(os.getpid()))"
     )
     process = torchrun(program(tmp_path, settings, "", during), tmp_path)
-    pid = tmp_path / "pid1"
-    waited = 0.0
-    while not (pid.exists() and pid.read_text()) and waited < 120:
+    # It is written anew at every step, so it may be empty when it is read.
+    path, pid, waited = tmp_path / "pid1", "", 0.0
+    while not pid and waited < 120:
         assert process.poll() is None
         time.sleep(0.1)
         waited += 0.1
+        pid = path.read_text() if path.exists() else ""
     time.sleep(0.5)
-    os.kill(int(pid.read_text()), signal.SIGKILL)
+    os.kill(int(pid), signal.SIGKILL)
     out, err = process.communicate(timeout=180)
     assert process.returncode != 0
     assert "refused: Expected all workers to take part" in out or "SIGKILL" in err

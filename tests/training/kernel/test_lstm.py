@@ -117,7 +117,7 @@ def test_activations_are_right_to_a_few_units_in_the_last_place() -> None:
         assert float(((found.double() - exact).abs() / mantissa).max()) < 4
 
 
-def test_what_is_out_of_range_is_exact() -> None:
+def test_gates_close_and_open_altogether() -> None:
     x = torch.tensor([-math.inf, -1e30, -88.0, 0.0, 88.0, 1e30, math.inf, math.nan])
     sigmoid, tanh = activated(x)
     assert sigmoid[:-1].tolist() == [0, 0, 0, 0.5, 1, 1, 1]

@@ -7,9 +7,9 @@
  *             do = dh squashed o (1 - o),   dc *= f
  *
  * Gates are rows [i, f, g, o] of `size` numbers each, everything else rows of `size` numbers; all
- * are contiguous but for `outer`. An infinite input is exact (a padded step closes its gates with
- * one), a NaN stays a NaN, and for all others sigmoid and tanh are right to 4 units in the last
- * place.
+ * are contiguous but for `outer`. Below -87 a sigmoid is zero (a padded step closes its gates with
+ * an infinite input) and a NaN stays a NaN; everywhere else sigmoid and tanh are right to 4 units in
+ * the last place.
  */
 
 #include <immintrin.h>

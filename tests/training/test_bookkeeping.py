@@ -197,6 +197,32 @@ def test_an_empty_batch(count: int | None) -> None:
         assert not parameter.grad.any()
 
 
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.Linear(3, 4), (2, 0, 3)),
+        (nn.LayerNorm(3), (2, 0, 3)),
+        (nn.RMSNorm(3), (2, 0, 3)),
+        (nn.GroupNorm(1, 3), (2, 3, 0)),
+        (nn.LSTM(3, 4, bidirectional=True, batch_first=True), (2, 0, 3)),
+        (nn.GRU(3, 4, bidirectional=True, batch_first=True), (2, 0, 3)),
+        (nn.TransformerEncoderLayer(4, 2, batch_first=True, dropout=0.0), (2, 0, 4)),
+        (nn.Embedding(9, 4), (2, 0)),
+    ],
+    ids=lambda each: type(each).__name__ if isinstance(each, nn.Module) else "",
+)
+def test_sequences_of_no_words(layer: nn.Module, shape: tuple[int, ...]) -> None:
+    x = torch.zeros(shape, dtype=torch.int64 if isinstance(layer, nn.Embedding) else None)
+    keeper = BookKeeper(layer)
+    with keeper.record(count=2):
+        outputs = layer(x)
+        outputs = outputs[0] if isinstance(outputs, tuple) else outputs
+        keeper.backward(outputs.flatten(1).sum(1))
+    assert keeper.squared_norms().tolist() == [0, 0]
+    keeper.accumulate(torch.ones(2))
+    assert all(p.grad is not None and not p.grad.any() for p in layer.parameters())
+
+
 def test_an_empty_batch_without_a_pass() -> None:
     model, _ = make()
     keeper = BookKeeper(model)

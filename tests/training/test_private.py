@@ -106,6 +106,21 @@ def test_virtual_batches_change_nothing(plan: Plan) -> None:
     assert torch.allclose(weights(parts), weights(whole), atol=1e-5)
 
 
+def test_a_batch_of_one_user_is_one_clipped_gradient() -> None:
+    """More examples than a piece holds, and all of them one person's."""
+    plan = replace(PLAN, population=1, batch_size=1, unit=Unit.USER, clip_norm=0.01)
+    plan = replace(plan, noise_multiplier=1e-5)
+    model, slow = small_model(), small_model()
+    before = weights(model)
+    for method, each in (Method.DP_SGD, model), (Method.TEXTBOOK, slow):
+        optimizer = torch.optim.SGD(each.parameters(), lr=1.0)
+        chosen = replace(plan, method=method)
+        run(PrivateTraining(chosen, each, optimizer, owners=["ann"] * SIZE, seed=5))
+    moved = before - weights(model)
+    assert float(moved.norm()) == pytest.approx(plan.clip_norm, rel=1e-3)
+    assert torch.allclose(moved, before - weights(slow), atol=1e-6)
+
+
 def test_edpsgd_by_hand() -> None:
     """One worker, everybody in the batch: scale, clip, rescale, divide, as Algorithm 1 has it."""
     model = small_model()

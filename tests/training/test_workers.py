@@ -1,6 +1,7 @@
 """Many workers, as real processes under torchrun."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -51,6 +52,7 @@ try:
     training = PrivateTraining(
         plan, model, optimizer, owners=200, ledger=folder / "ledger.jsonl", seed=seed
     )
+    {resume}
     start = model[0].weight.detach().clone()
     for step in training.steps():
         for batch in step:
@@ -58,14 +60,15 @@ try:
             step.backward(losses * quiet)
         {during}
     merged = training.ledger()
+    private = plan.method is not Method.SGD
     # A file of its own: on the shared pipe the lines of two ranks can run into each other.
     (folder / f"found.rank{{worker.rank}}.json").write_text(json.dumps({{
         "rank": worker.rank,
         "epsilon": merged.guarantee(plan.delta).epsilon,
-        "planned": plan.guarantee().epsilon,
+        "planned": plan.guarantee().epsilon if private else None,
         "weights": float(model[0].weight.double().sum()),
         "moved": float((model[0].weight - start).std()),
-        "stds": merged.entries[0].fact.noise_stds,
+        "stds": merged.entries[0].fact.noise_stds if private else None,
         "divisor": plan.divisor,
         "steps": training.step,
     }}))
@@ -77,8 +80,12 @@ except SottovoceError as problem:
 """
 
 
-def program(path: Path, settings: str = "", before: str = "", during: str = "pass") -> Path:
-    source = textwrap.dedent(PROGRAM).format(settings=settings, before=before, during=during)
+def program(
+    path: Path, settings: str = "", before: str = "", during: str = "pass", resume: str = "pass"
+) -> Path:
+    source = textwrap.dedent(PROGRAM).format(
+        settings=settings, before=before, during=during, resume=resume
+    )
     script = path / "program.py"
     script.write_text(source)
     return script
@@ -107,6 +114,7 @@ def results(process: subprocess.Popen[str], folder: Path) -> list[dict[str, floa
         "settings.update(method=Method.EDP_SGD)",
         "settings.update(method=Method.EDP_SGD, noise_split=NoiseSplit.PAPER)",
         "settings.update(method=Method.DP_SGD)",
+        "settings.update(method=Method.TEXTBOOK)",
     ],
 )
 def test_two_processes_agree_and_their_noise_adds_up(tmp_path: Path, settings: str) -> None:
@@ -131,6 +139,14 @@ def test_two_processes_agree_and_their_noise_adds_up(tmp_path: Path, settings: s
     assert merge_workers(shares).guarantee(1e-5).epsilon == pytest.approx(first["epsilon"])
 
 
+def test_plain_training_on_two_processes_has_no_guarantee(tmp_path: Path) -> None:
+    settings = "settings.update(method=Method.SGD)"
+    found = results(torchrun(program(tmp_path, settings), tmp_path), tmp_path)
+    assert found[0]["weights"] == found[1]["weights"]
+    assert found[0]["epsilon"] == math.inf
+    assert found[0]["moved"] > 0
+
+
 def test_one_noise_key_on_two_workers_is_refused(tmp_path: Path) -> None:
     same_key = (
         "from sottovoce.privacy.noise import NoiseSource\n"
@@ -145,7 +161,7 @@ def test_one_noise_key_on_two_workers_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_killed_worker_ends_the_run_and_nothing_is_forgotten(tmp_path: Path) -> None:
-    settings = "settings.update(method=Method.EDP_SGD, epochs=500)"
+    settings = "settings.update(method=Method.EDP_SGD, epochs=150)"
     during = (
         "training.save(folder / f'checkpoint{worker.rank}.pt'); "
         "(folder / f'pid{worker.rank}').write_text(str(os.getpid()))"
@@ -170,4 +186,40 @@ def test_a_killed_worker_ends_the_run_and_nothing_is_forgotten(tmp_path: Path) -
 
     for rank in range(2):
         saved = torch.load(tmp_path / f"checkpoint{rank}.pt", weights_only=True)
-        assert 0 < saved["step"] <= counted
+        assert 0 < saved["step"] <= counted < 600
+
+    # Resumed, all workers go on together, and what was planned is spent, not less.
+    resume = "training.resume(folder / 'checkpoint0.pt')"
+    first, second = results(
+        torchrun(program(tmp_path, settings, resume=resume), tmp_path), tmp_path
+    )
+    assert first["weights"] == second["weights"]
+    assert first["steps"] == second["steps"] == 600
+    assert first["epsilon"] >= first["planned"] * (1 - 1e-9)
+    ledgers = [Ledger.read(tmp_path / f"ledger.rank{rank}.jsonl") for rank in range(2)]
+    assert sum(entry.count for entry in merge_workers(ledgers).entries) >= 600
+
+
+def test_a_step_that_one_worker_had_paid_for_is_lost_for_all(tmp_path: Path) -> None:
+    """As a crash leaves it: the ledger of rank 1 is a step ahead of its checkpoint."""
+    resume = (
+        "path = folder / f'{worker.rank}.pt'; training.save(path); "
+        "_ = worker.rank and training._ledger.spend(training._fact()); training.resume(path)"
+    )
+    first, second = results(torchrun(program(tmp_path, resume=resume), tmp_path), tmp_path)
+    assert first["weights"] == second["weights"]
+    assert first["steps"] == second["steps"] == 4
+    ledgers = [Ledger.read(tmp_path / f"ledger.rank{rank}.jsonl") for rank in range(2)]
+    assert [sum(entry.count for entry in each.entries) for each in ledgers] == [3, 4]
+    assert first["epsilon"] == pytest.approx(first["planned"])
+
+
+def test_checkpoints_of_different_steps_are_refused(tmp_path: Path) -> None:
+    resume = (
+        "path = folder / f'{worker.rank}.pt'; training.step = worker.rank; training.save(path); "
+        "training.resume(path)"
+    )
+    process = torchrun(program(tmp_path, resume=resume), tmp_path)
+    out, _ = process.communicate(timeout=180)
+    assert process.returncode != 0
+    assert "Expected a checkpoint of the same step on every worker, got steps 0, 1" in out

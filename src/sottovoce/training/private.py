@@ -160,7 +160,10 @@ class PrivateTraining:
         )
 
     def resume(self, path: Path | str) -> dict[str, Any]:
-        """Continue from a checkpoint. Steps that were spent after it are lost, not repeated."""
+        """Continue from a checkpoint. Steps that were spent after it are lost, not repeated.
+
+        Workers resume together, all from the same file or files of the same step.
+        """
         state = load_checkpoint(path)
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -169,7 +172,15 @@ class PrivateTraining:
         for entry in _missing(saved, self._ledger):
             self._ledger.spend(entry.fact, entry.count)
         spent = sum(e.count for e in self._ledger.entries if isinstance(e.fact, NoisySum))
-        self.step = max(state["step"], spent)
+        # A crash may have come when some workers had paid for a step and others had not yet.
+        told = self._worker.gather(saved=state["step"], reached=max(state["step"], spent))
+        if len({each["saved"] for each in told}) > 1:
+            steps = ", ".join(str(each["saved"]) for each in told)
+            raise InvalidInput(
+                f"Expected a checkpoint of the same step on every worker, got steps {steps}: let "
+                "all of them resume from the same file."
+            )
+        self.step = max(each["reached"] for each in told)
         # Batches are drawn with a new key, so a shuffled epoch that was begun starts afresh.
         self._resumed_at = f", resumed at step {self.step}"
         self._gradient = self._make_gradient()

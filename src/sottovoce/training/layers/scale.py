@@ -33,7 +33,7 @@ def record_scale_and_shift(
     """
     width, inner = layout
     examples = tape.grouping.examples
-    fold = gradients.numel() // (examples * width * inner) if examples else 0
+    fold = gradients.numel() // (examples * width * inner) if gradients.numel() else 0
 
     def total(x: Tensor) -> Tensor:
         return x.reshape(examples, fold, width, inner).sum((1, 3), dtype=norm_dtype(x))

@@ -1,11 +1,18 @@
 """Checks of arguments whose messages all read the same: what was expected, then what came."""
 
+import functools
 import math
+import types
+import typing
 from collections.abc import Collection
+from dataclasses import fields
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from sottovoce.errors import InvalidInput
 
 Shape = int | tuple[int, ...]
+E = TypeVar("E", bound=StrEnum)
 
 
 def positive(name: str, value: float) -> float:
@@ -80,3 +87,52 @@ def shape(value: Shape) -> tuple[int, ...]:
     if any(size < 0 for size in sizes):
         raise InvalidInput(f"Expected a shape without negative sizes, got {value}.")
     return sizes
+
+
+def parse_choices(instance: Any) -> None:
+    """Turn the text in every enum field of a dataclass into its member, or refuse it.
+
+    Call it first in `__post_init__`: whoever types "poisson" gets Sampling.POISSON, and nobody
+    gets a setting that no comparison recognises.
+    """
+    for name, (choices, alternatives) in _choices_of(type(instance)).items():
+        value = getattr(instance, name)
+        if value is None and type(None) in alternatives:
+            continue
+        if callable(value) and any(option is not type(None) for option in alternatives):
+            continue  # a function of one's own beside the named ones
+        object.__setattr__(instance, name, choice(name, value, choices))
+
+
+def choice(name: str, value: Any, choices: type[E]) -> E:
+    """The member of `choices` that `value` is or spells.
+
+    >>> from sottovoce.privacy.guarantee import Unit
+    >>> choice("unit", "user", Unit)
+    <Unit.USER: 'user'>
+    >>> choice("unit", "speaker", Unit)
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected unit to be one of token, utterance, user, example, got
+    'speaker'.
+    """
+    try:
+        return choices(value)
+    except ValueError:
+        names = ", ".join(choices)
+        raise InvalidInput(f"Expected {name} to be one of {names}, got {value!r}.") from None
+
+
+@functools.cache
+def _choices_of(kind: type) -> dict[str, tuple[type[StrEnum], tuple[Any, ...]]]:
+    """The enum fields of a dataclass: the enum, and what else the field may hold."""
+    hints = typing.get_type_hints(kind)
+    found: dict[str, tuple[type[StrEnum], tuple[Any, ...]]] = {}
+    for field in fields(kind):
+        declared = hints[field.name]
+        union = typing.get_origin(declared) in (typing.Union, types.UnionType)
+        options = typing.get_args(declared) if union else (declared,)
+        enums = [o for o in options if isinstance(o, type) and issubclass(o, StrEnum)]
+        if len(enums) == 1:
+            rest = tuple(option for option in options if option is not enums[0])
+            found[field.name] = (enums[0], rest)
+    return found

@@ -80,6 +80,17 @@ def test_what_has_no_guarantee_does_not_fit_any_budget() -> None:
         ledger.spend(replace(STEP, scale_source=ScaleSource.FIRST_BATCH))
 
 
+def test_a_voided_ledger_gives_no_guarantee_whatever_the_budget(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    with open_ledger(path, Budget(epsilon=1.0, delta=1e-5)) as ledger:
+        ledger.spend(QUIETER)
+        ledger.void("one example moved the sum by 1.4 C")
+        with pytest.raises(BudgetExceeded, match="moved the sum"):
+            ledger.spend(QUIETER)
+        assert not Ledger.read(path).guarantee().holds
+    assert Ledger.read(path).guarantee().reasons == ("one example moved the sum by 1.4 C",)
+
+
 def test_another_unit_is_refused() -> None:
     with pytest.raises(CannotAccount, match="keep one ledger for each privacy unit"):
         new_ledger().spend(BoundedRelease(unit=Unit.USER, mechanism="m", epsilon=1.0))

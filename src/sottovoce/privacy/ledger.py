@@ -15,7 +15,7 @@ from typing import Any, Self
 from sottovoce import _validate
 from sottovoce.errors import BudgetExceeded, CannotAccount, InvalidInput, LedgerDamaged
 from sottovoce.privacy.accounting import Entry, account
-from sottovoce.privacy.facts import Fact, fact_from_json
+from sottovoce.privacy.facts import Fact, Unprotected, fact_from_json
 from sottovoce.privacy.guarantee import Guarantee, Relation, Unit, rounded_up
 from sottovoce.privacy.journal import Journal, Record, read_records
 
@@ -123,12 +123,18 @@ class Ledger:
                 f"Expected a fact that protects one {self.unit}, got one that protects one "
                 f"{fact.unit}; keep one ledger for each privacy unit."
             )
-        repeats = bool(self._runs) and self._runs[-1].fact == fact
         if self.budget is not None:
-            self._check_budget(fact, count, repeats=repeats)
-        if self._journal is not None:
-            self._journal.append({"again": count} if repeats else _spending(fact, count))
-        self._append(fact, count)
+            self._check_budget(fact, count, repeats=self._repeats(fact))
+        self._record(fact, count)
+
+    def void(self, reason: str) -> None:
+        """Withdraw the guarantee of everything released so far, for good.
+
+        For a release that turned out not to be what was paid for. No budget can refuse this: the
+        release has happened. When this returns, the reason is on disk.
+        """
+        self._record(Unprotected(unit=self.unit, reason=reason), 1)
+        self.sync()
 
     def assume(self, sentence: str) -> None:
         """Note something that must be true for the guarantee to hold."""
@@ -201,6 +207,16 @@ class Ledger:
                     f"Spending this {fact.kind} {reached} the budget of {self.budget.epsilon:g} at "
                     f"delta {self.budget.delta:g}; nothing was released."
                 )
+
+    def _repeats(self, fact: Fact) -> bool:
+        return bool(self._runs) and self._runs[-1].fact == fact
+
+    def _record(self, fact: Fact, count: int) -> None:
+        if self._journal is not None:
+            self._journal.append(
+                {"again": count} if self._repeats(fact) else _spending(fact, count)
+            )
+        self._append(fact, count)
 
     def _append(self, fact: Fact, count: int) -> None:
         if self._runs and self._runs[-1].fact == fact:

@@ -28,7 +28,7 @@ def layers() -> list[tuple[str, ...]]:
     """The layers of the contract, highest first, each with its packages.
 
     >>> layers()[0], layers()[-1]
-    (('cli',), ('privacy',))
+    (('cli',), ('privacy', 'io'))
     """
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     (contract,) = (each for each in contracts["contracts"] if each["type"] == "layers")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.corpora.atomic import output, outputs, text_output
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import output, outputs, text_output
 
 
 def write_half(interruption: BaseException | None, *targets: Path) -> None:

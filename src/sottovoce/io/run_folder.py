@@ -1,0 +1,211 @@
+"""The folder of a run: at its top what may be shared, in `private/` everything else.
+
+What may be shared is an allow-list (see `allowed`), so that forgetting is safe. Hashes of private
+files are keyed: a plain hash of a short file is found out by trying what it may have held.
+"""
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Self
+
+from sottovoce.errors import InvalidInput
+from sottovoce.io.allowed import FILES, KEYS, join, split
+from sottovoce.io.atomic import text_output
+
+RUN, PRIVATE, KEY, LOCK = "run.json", "private", "key", "lock"
+_KEY_BYTES = 32
+_CHUNK = 1 << 20
+_NOTICE = """\
+# Exact counts, times, losses, keyed hashes and their key: no guarantee covers this folder.
+# Do not share it; git leaves it out.
+*
+"""
+
+
+class RunFolder:
+    """A folder whose files are public by name, or private.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     folder = RunFolder(place)
+    ...     folder.write_run({"verb": "train", "data": {"name": "calls", "train": 120}})
+    ...     folder.read_run(), folder.read_run(private=True)["data"]
+    ({'verb': 'train', 'data': {'name': 'calls'}}, {'name': 'calls', 'train': 120})
+    >>> RunFolder("run").public("losses.json")
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected a file that may be shared, got losses.json: keep it in
+    private/, or add it to the list in sottovoce/io/allowed.py.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._files: tuple[str, ...] = FILES
+        self._run, self._rest = RUN, RUN
+
+    @classmethod
+    def beside(cls, output: str | Path) -> Self:
+        """For a verb that writes one file: OUT, OUT.run.json and private/OUT.json beside it."""
+        output = Path(output)
+        folder = cls(output.parent)
+        folder._run, folder._rest = f"{output.name}.run.json", f"{output.name}.json"
+        folder._files = (_literally(output.name), _literally(folder._run))
+        return folder
+
+    @property
+    def private_folder(self) -> Path:
+        """`private/`, made if need be, and for nobody but its owner."""
+        folder = self.path / PRIVATE
+        if folder.is_symlink():
+            raise InvalidInput(f"Expected a folder at {folder}, got a link: remove it.")
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+        notice = folder / ".gitignore"
+        if not notice.exists():
+            with text_output(notice, mode=0o600) as stream:
+                stream.write(_NOTICE)
+        return folder
+
+    def public(self, name: str) -> Path:
+        """Where a file lies that may be shared; other names are refused."""
+        _check_plain(name)
+        if not any(fnmatchcase(name, pattern) for pattern in self._files):
+            raise InvalidInput(
+                f"Expected a file that may be shared, got {name}: keep it in {PRIVATE}/, or add it "
+                "to the list in sottovoce/io/allowed.py."
+            )
+        return self.path / name
+
+    def private(self, name: str) -> Path:
+        """Where a file or folder lies that stays here. Write it with `mode=0o600`."""
+        _check_plain(name)
+        return self.private_folder / name
+
+    def find_private(self, name: str) -> Path:
+        """Where `private` would be, without making the folder; older runs had it at the top."""
+        _check_plain(name)
+        inside, older = self.path / PRIVATE / name, self.path / name
+        return older if older.exists() and not inside.exists() else inside
+
+    def split(self, run: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The public part of a run, by the keys that are declared, and the rest."""
+        return split(run, KEYS)
+
+    def write_run(self, run: Mapping[str, Any]) -> None:
+        """Write the run file in two parts, each whole or not at all."""
+        public, rest = self.split(run)
+        self.write_private(self._rest, rest)
+        _write(self.path / self._run, public, mode=None)
+
+    def write_private(self, name: str, data: object) -> Path:
+        """Write JSON into `private/`."""
+        path = self.private(name)
+        _write(path, data, mode=0o600)
+        return path
+
+    def read_run(self, *, private: bool = False) -> dict[str, Any]:
+        """The run file as it may be shared, or with what is kept in `private/`, if it is there."""
+        public = _read(self.path / self._run)
+        rest = self.path / PRIVATE / self._rest
+        if not private or not rest.is_file():
+            return public
+        both: dict[str, Any] = join(public, _read(rest))
+        return both
+
+    def private_part(self) -> dict[str, Any]:
+        """What of the run is kept in `private/`; empty where there is none."""
+        rest = self.path / PRIVATE / self._rest
+        return _read(rest) if rest.is_file() else {}
+
+    def keyed_hash(self, path: str | Path) -> str:
+        """HMAC-SHA-256 of a file, with the key of this folder."""
+        with Path(path).open("rb") as stream:
+            return self.keyed_hash_of(iter(lambda: stream.read(_CHUNK), b""))
+
+    def keyed_hash_of(self, chunks: Iterator[bytes]) -> str:
+        """HMAC-SHA-256 of bytes that come in pieces."""
+        digest = hmac.new(self._key(), digestmod=hashlib.sha256)
+        for chunk in chunks:
+            digest.update(chunk)
+        return digest.hexdigest()
+
+    def verify_hash(self, path: str | Path, stated: str) -> bool:
+        """Is the file the one whose keyed hash was stated? Needs the key in `private/`."""
+        if not (self.path / PRIVATE / KEY).is_file():
+            raise InvalidInput(
+                f"Expected the key of the hashes at {self.path / PRIVATE / KEY}, found none: only "
+                "who has the private folder can check the original."
+            )
+        return hmac.compare_digest(self.keyed_hash(path), stated)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder while something is written to it; a second process is refused."""
+        path = self.private(LOCK)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InvalidInput(
+                    f"Expected {self.path} to be free, but another process is writing to it: wait "
+                    "for it, or name another folder."
+                ) from None
+            yield
+        finally:
+            os.close(handle)
+
+    def _key(self) -> bytes:
+        path = self.private(KEY)
+        while not path.exists():
+            # Linked into place, so that of two processes one makes the key and both read it.
+            made = path.with_name(f".{KEY}.{secrets.token_hex(4)}")
+            handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                os.write(handle, secrets.token_bytes(_KEY_BYTES))
+                os.fsync(handle)
+                try:
+                    path.hardlink_to(made)
+                except FileExistsError:
+                    continue
+            finally:
+                os.close(handle)
+                made.unlink()
+        key = path.read_bytes()
+        if len(key) != _KEY_BYTES:
+            raise InvalidInput(f"Expected a key of {_KEY_BYTES} bytes in {path}, got {len(key)}.")
+        return key
+
+
+def _check_plain(name: str) -> None:
+    if not name or Path(name).name != name or name in (".", ".."):
+        raise InvalidInput(f"Expected the name of a file in a run folder, got {name!r}.")
+
+
+def _literally(name: str) -> str:
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
+
+
+def _write(path: Path, data: object, *, mode: int | None) -> None:
+    with text_output(path, mode=mode) as stream:
+        json.dump(data, stream, indent=2, ensure_ascii=False, allow_nan=False)
+        stream.write("\n")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InvalidInput(f"Expected {path.name} in {path.parent}, found none.") from None
+    except (ValueError, RecursionError) as problem:
+        raise InvalidInput(f"Expected JSON in {path}, but {problem}.") from problem
+    if not isinstance(data, dict):
+        raise InvalidInput(f"Expected a JSON object in {path}, got a {type(data).__name__}.")
+    return data

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sottovoce.personalize.cache import Caps
+from sottovoce.personalize.caps import Caps
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.federation import ledger_for, server_for
 from sottovoce.personalize.plan import ReleasePlan

@@ -31,7 +31,8 @@ from fmp_qbar import (
     pairs_by_rounds,
 )
 from fmp_study import NOTHING, Setup, Study
-from sottovoce.personalize.cache import Caps, ClientCache
+from sottovoce.personalize.cache import ClientCache
+from sottovoce.personalize.caps import Caps
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.federation import ledger_for
 from sottovoce.personalize.marginals import Marginals

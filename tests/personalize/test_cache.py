@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.cache import Caps, ClientCache
+from sottovoce.personalize.cache import ClientCache
+from sottovoce.personalize.caps import Caps
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.nbest import Hypothesis, NBest
 from sottovoce.personalize.smoothing import Dirichlet, JelinekMercer, Lidstone
@@ -96,8 +97,13 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     # The lifetime cap of 3 counts is used up, also for the one who comes back.
     back.add(heard("b b b"))
     assert back.take_increment().sum() == 0
-    smaller = Vocabulary(("a", UNKNOWN), np.array([0.5, 0.5]))
-    assert ClientCache.load(path, smaller).personal().tolist() == [2.0, 0.0]
+    # Nobody has to say the caps again; who says others is refused.
+    assert ClientCache.load(path, WORDS).caps == Caps(3.0)
+    with pytest.raises(InvalidInput, match="Expected the caps of the cache"):
+        ClientCache.load(path, WORDS, Caps(9.0))
+    other = Vocabulary(("b", "a", "c", UNKNOWN), WORDS.unigram)
+    with pytest.raises(InvalidInput, match="vocabulary that the cache"):
+        ClientCache.load(path, other)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"counting": {}}'])

@@ -7,7 +7,8 @@ import pytest
 
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.adaptation import Adaptation
-from sottovoce.personalize.cache import Caps, ClientCache
+from sottovoce.personalize.cache import ClientCache
+from sottovoce.personalize.caps import Caps
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.federation import clients_of, ledger_for, server_for
 from sottovoce.personalize.language_model import LanguageModel
@@ -177,6 +178,7 @@ def test_without_anything_to_believe_all_is_unknown() -> None:
             ledger=ledger_for(ReleasePlan(counting=PAIRS)), denoise="keep",
             source=NoiseSource.seeded(1),
         )  # fmt: skip
+        server.receive(np.zeros(len(server.vocabulary)))
         released = Marginals(server.vocabulary.words, server.finish_round())
         assert SharedPairs(released).believed == 0
 

@@ -8,7 +8,7 @@ import pytest
 from tests.statistical import distributions
 
 from sottovoce.errors import BudgetExceeded, InvalidInput
-from sottovoce.personalize.cache import Caps
+from sottovoce.personalize.caps import Caps
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.release import CountRelease

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.cache import Caps, ClientCache
+from sottovoce.personalize.cache import ClientCache
+from sottovoce.personalize.caps import Caps
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.nbest import Hypothesis, NBest
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.release import CountRelease
 from sottovoce.personalize.rounds import CacheClient, run_rounds
-from sottovoce.personalize.server import NO_NOISE, Server
+from sottovoce.personalize.server import NO_NOISE, NobodyJoined, Server
 from sottovoce.personalize.vocabulary import UNKNOWN, Vector, Vocabulary
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.guarantee import SEEDED_STAMP, Relation, Unit
@@ -100,14 +101,28 @@ def test_caps_of_the_plan_bound_what_is_accepted() -> None:
     assert report.accepted == 1
 
 
-def test_a_round_without_anybody_still_gets_noise_and_is_counted() -> None:
+def test_a_round_without_anybody_is_neither_released_nor_paid() -> None:
     plan = ReleasePlan(scale=1.0)
     ledger = Ledger(unit=Unit.UTTERANCE, relation=Relation.ADD_OR_REMOVE)
     server = Server(WORDS, CountRelease(plan, ledger, NoiseSource.seeded(1)))
-    (report,) = run_rounds([Scripted("bad", None)], server, rounds=1)
-    assert report.accepted == 0
-    assert len(ledger.entries) == 1
-    assert server.counts.any()
+    rounds = run_rounds([Scripted("bad", None)], server, rounds=2)
+    reports = [next(rounds), next(rounds)]
+    assert [(report.accepted, report.released) for report in reports] == [(0, False)] * 2
+    assert "nothing was released" in reports[0].sentence
+    with pytest.raises(NobodyJoined, match=r"at least one of 2 rounds.*wrong-length: 1"):
+        next(rounds)
+    assert not ledger.entries
+    assert not server.counts.any()
+
+
+def test_too_few_contributions_are_dropped_and_the_next_round_is_released() -> None:
+    server = Server(WORDS, minimum_clients=2)
+    server.receive(np.array([5.0, 0, 0, 0]), client="ann")
+    with pytest.raises(NobodyJoined, match="at least 2 clients in a round, got 1"):
+        server.finish_round()
+    for name in ("ann", "bob"):
+        server.receive(np.array([0, 1.0, 0, 0]), client=name)
+    assert server.finish_round().tolist() == [0, 1.0, 0, 0]
 
 
 def test_without_noise_the_ledger_says_so() -> None:
@@ -161,7 +176,7 @@ def test_amplification_is_claimed_only_for_what_happens() -> None:
         next(run_rounds([Scripted("a", None)], server, rounds=1))
     with pytest.raises(InvalidInput, match="keep=False"):
         next(run_rounds([hearing("a", plan.counting)], server, rounds=1, sampling_rate=0.5))
-    dropping = [hearing("a", plan.counting, keep=False)]
+    dropping = [hearing("a", plan.counting, f"c{i}", keep=False) for i in range(20)]
     key = SamplingKey.from_seed(1)
     list(run_rounds(dropping, server, rounds=2, sampling_rate=0.5, key=key))
     guarantee = ledger.guarantee(0.0)

@@ -10,7 +10,8 @@ import pytest
 
 from sottovoce.personalize.adaptation import Adaptation, normalised, shortcut
 from sottovoce.personalize.averaging import average
-from sottovoce.personalize.cache import Caps, ClientCache
+from sottovoce.personalize.cache import ClientCache
+from sottovoce.personalize.caps import Caps
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.nbest import Hypothesis, NBest
 from sottovoce.personalize.plan import ReleasePlan

@@ -15,7 +15,7 @@ from sottovoce.cli.lm import load_vocabulary
 from sottovoce.cli.statements import print_statement
 from sottovoce.corpora.atomic import text_output
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.cache import Caps
+from sottovoce.personalize.caps import Caps
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.federation import clients_of, ledger_for, server_for
 from sottovoce.personalize.formats import FORMATS, read_nbest, write_nbest
@@ -23,7 +23,7 @@ from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.nbest import NBest, by_client
 from sottovoce.personalize.pairs import pair_vocabulary
 from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.rounds import run_rounds
+from sottovoce.personalize.rounds import RoundReport, run_rounds
 from sottovoce.personalize.server import DENOISERS, PLAUSIBLE_MASS
 from sottovoce.personalize.vocabulary import Vocabulary
 from sottovoce.privacy.facts import Noise
@@ -85,6 +85,8 @@ def _choice(*options: str) -> click.Choice[str]:
               help="The server sees sums only: SecAgg+, three clients or more.")  # fmt: skip
 @click.option("--plausible-mass", type=float, default=PLAUSIBLE_MASS, show_default=True,
               help="Most words that an honest client sends in a round.")  # fmt: skip
+@click.option("--minimum-clients", type=int, default=1, show_default=True,
+              help="A round with fewer contributions is not released.")  # fmt: skip
 @click.option("--seed", type=int, help="For tests: repeatable noise and sampling.")
 @json_option
 def federate(
@@ -198,6 +200,7 @@ def _in_process(
         source=NoiseSource() if seed is None else NoiseSource.seeded(seed),
         denoise=options["denoise"],
         plausible_mass=options["plausible_mass"],
+        minimum_clients=options["minimum_clients"],
     )
     clients = clients_of(lists, words, plan, rounds=options["rounds"], key=key)
     told = []
@@ -211,6 +214,7 @@ def _in_process(
         ):
             told.append(report.to_json())
             tell(report.number)
+            _tell_refusals(report)
     return ledger, server.marginals, told
 
 
@@ -253,12 +257,24 @@ def _in_flower(
             seed=seed,
             secure=options["secure_aggregation"],
             plausible_mass=options["plausible_mass"],
+            minimum_clients=options["minimum_clients"],
             earlier=ledger.to_json(),
         )
-        running.simulate(settings, clients=clients, on_round=tell)
+
+        def on_round(report: RoundReport) -> None:
+            tell(report.number)
+            _tell_refusals(report)
+
+        running.simulate(settings, clients=clients, on_round=on_round)
     run = json.loads((folder / "run.json").read_bytes())
     released = Marginals.load(folder / "marginals.json")
     return Ledger.from_json(run["ledger"]), released, run["metrics"]["rounds"]
+
+
+def _tell_refusals(report: RoundReport) -> None:
+    """On the operator's terminal, and in no file that may be shared."""
+    if report.refused or not report.released:
+        click.echo(report.sentence, err=True)
 
 
 def _runner(options: dict[str, Any]) -> str:

@@ -7,7 +7,8 @@ model is used.
 """
 
 from sottovoce.personalize.adaptation import Adaptation
-from sottovoce.personalize.cache import Caps, ClientCache
+from sottovoce.personalize.cache import ClientCache
+from sottovoce.personalize.caps import Caps
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.federation import clients_of, ledger_for, server_for
 from sottovoce.personalize.formats import FORMATS, read_nbest, write_nbest
@@ -23,7 +24,7 @@ from sottovoce.personalize.release import CountRelease
 from sottovoce.personalize.rescoring import Tuned, rescore, split_clients, tune_weights
 from sottovoce.personalize.rounds import CacheClient, RoundReport, run_rounds
 from sottovoce.personalize.scores import Weights
-from sottovoce.personalize.server import Refused, Server
+from sottovoce.personalize.server import NobodyJoined, Refused, Server
 from sottovoce.personalize.smoothing import Dirichlet, JelinekMercer, Lidstone
 from sottovoce.personalize.stream import Personalisation
 from sottovoce.personalize.vocabulary import Vocabulary
@@ -45,6 +46,7 @@ __all__ = [
     "Marginals",
     "MixedLM",
     "NBest",
+    "NobodyJoined",
     "Personalisation",
     "PhraseCache",
     "Refused",

@@ -9,7 +9,6 @@ when they are sent, so a client who is not sampled gets no second chance.
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,35 +18,13 @@ from numpy.typing import NDArray
 from sottovoce import _validate
 from sottovoce.corpora.atomic import text_output
 from sottovoce.errors import InvalidInput
+from sottovoce.personalize.caps import Caps
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.nbest import NBest
+from sottovoce.personalize.rules import rules
 from sottovoce.personalize.smoothing import Dirichlet, Smoothing
 from sottovoce.personalize.vocabulary import Vector, Vocabulary
 from sottovoce.privacy.recipes.federate import Cap
-
-
-@dataclass(frozen=True)
-class Caps:
-    """The most that one user may contribute, in counts; `None` is no cap."""
-
-    mass: float | None = None
-    per_word: float | None = None
-    span: Cap = Cap.LIFETIME
-
-    def __post_init__(self) -> None:
-        for name, value in (("mass cap", self.mass), ("word cap", self.per_word)):
-            if value is not None:
-                _validate.positive(name, value)
-
-    def in_units(self, unit: int) -> tuple[float, float]:
-        """Both caps in units of counting; whole ones where units are whole."""
-
-        def scaled(cap: float | None) -> float:
-            if cap is None:
-                return math.inf
-            return math.floor(cap * unit) if unit > 1 else cap
-
-        return scaled(self.mass), scaled(self.per_word)
 
 
 class ClientCache:
@@ -72,7 +49,7 @@ class ClientCache:
         *,
         capacity: int | None = None,
     ) -> None:
-        self.vocabulary, self.counting, self.caps = vocabulary, counting, caps or Caps()
+        self._vocabulary, self._counting, self._caps = vocabulary, counting, caps or Caps()
         self.capacity = capacity
         if capacity is not None:
             _validate.at_least_one("capacity", capacity)
@@ -81,6 +58,24 @@ class ClientCache:
         self._sent: dict[int, float] = {}
         # What counts against the caps; forgotten at the end of a round only if caps are per round.
         self._spent: dict[int, float] = {}
+
+    # Fixed for good: what was counted by one rule must not leave under the name of another.
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self._vocabulary
+
+    @property
+    def counting(self) -> Counting:
+        return self._counting
+
+    @property
+    def caps(self) -> Caps:
+        return self._caps
+
+    @property
+    def rules(self) -> str:
+        """By which words, kernel and caps this cache counts."""
+        return rules(self.vocabulary, self.counting, self.caps)
 
     def add(self, heard: NBest) -> None:
         """Count one utterance by the ranks of its first pass."""
@@ -145,14 +140,21 @@ class ClientCache:
             vector = arrays[name]
             if vector.shape != (len(self.vocabulary),):
                 raise InvalidInput(f"Expected {len(self.vocabulary)} saved counts of {name}.")
+            if not (np.isfinite(vector).all() and (vector >= 0).all()):
+                raise InvalidInput(f"Expected saved counts of {name} >= 0.")
             counts = {int(place): float(vector[place]) for place in np.flatnonzero(vector)}
             setattr(self, f"_{name}", counts)
+        self._check_caps("the saved arrays")
 
     def save(self, path: Path | str) -> None:
         """Write the cache whole or not at all."""
         words = self.vocabulary.words
         parts = {name: getattr(self, f"_{name}") for name in _PARTS}
-        state: dict[str, Any] = {"counting": self.counting.to_json()} | {
+        state: dict[str, Any] = {
+            "counting": self.counting.to_json(),
+            "caps": self.caps.to_json(),
+            "vocabulary": self.vocabulary.digest,
+        } | {
             name: {words[place]: mass for place, mass in part.items()}
             for name, part in parts.items()
         }
@@ -168,15 +170,42 @@ class ClientCache:
         *,
         capacity: int | None = None,
     ) -> Self:
-        """Read a cache back; words that the vocabulary has lost are dropped."""
+        """Read a cache back, under the vocabulary and the caps that it was saved with.
+
+        Under another vocabulary counts would come back as those of other words, or not at all and
+        the caps would have room again; other caps would start a lifetime anew.
+        """
         try:
             state = json.loads(Path(path).read_bytes())
-            cache = cls(vocabulary, Counting.from_json(state["counting"]), caps, capacity=capacity)
-            for name in _PARTS:
-                setattr(cache, f"_{name}", _checked(state[name].items(), vocabulary.index))
+            counting = Counting.from_json(state["counting"])
+            saved, digest = Caps.from_json(state["caps"]), state["vocabulary"]
+            parts = {name: _checked(state[name].items(), vocabulary.index) for name in _PARTS}
         except (LookupError, TypeError, AttributeError, json.JSONDecodeError) as problem:
-            raise InvalidInput(f"Expected a saved cache in {path}, but {problem!r}.") from problem
+            raise InvalidInput(
+                f"Expected a saved cache with its caps and vocabulary in {path}, but {problem!r}."
+            ) from problem
+        if digest != vocabulary.digest:
+            raise InvalidInput(
+                f"Expected the vocabulary that the cache in {path} was counted under, got another."
+            )
+        if caps not in (None, saved):
+            raise InvalidInput(f"Expected the caps of the cache in {path}, {saved}, got {caps}.")
+        cache = cls(vocabulary, counting, saved, capacity=capacity)
+        for name, part in parts.items():
+            setattr(cache, f"_{name}", part)
+        cache._check_caps(path)
         return cache
+
+    def _check_caps(self, origin: object) -> None:
+        """Refuse a saved state in which more is waiting than the caps ever let in."""
+        mass, per_word = self.caps.in_units(self.counting.unit)
+        spent = self._spent
+        total = math.fsum(spent.values())
+        waits = any(
+            waiting > spent.get(place, 0.0) * _SLACK for place, waiting in self._pending.items()
+        )
+        if waits or total > mass * _SLACK or max(spent.values(), default=0.0) > per_word * _SLACK:
+            raise InvalidInput(f"Expected a saved cache within its caps in {origin}, got more.")
 
     def _dense(self, counts: dict[int, float]) -> NDArray[np.float64]:
         vector = np.zeros(len(self.vocabulary))
@@ -191,12 +220,15 @@ class ClientCache:
 
 
 _PARTS = ("personal", "pending", "sent", "spent")
+# Adding up fractions in another order may differ in the last bits.
+_SLACK = 1 + 1e-9
 
 
 def _checked(items: Iterable[tuple[str, float]], index: Mapping[str, int]) -> dict[int, float]:
     counts = {}
     for word, mass in items:
         _validate.not_negative(f"the saved count of {word!r}", mass)
-        if word in index:
-            counts[index[word]] = mass
+        if word not in index:
+            raise InvalidInput("Expected saved counts of words in the vocabulary, got others.")
+        counts[index[word]] = mass
     return counts

@@ -68,11 +68,17 @@ def server_for(
     source: NoiseSource | None = None,
     denoise: str = "project",
     plausible_mass: float = PLAUSIBLE_MASS,
+    minimum_clients: int = 1,
 ) -> Server:
     """A server that releases by the plan, or without noise where there is none."""
     release = CountRelease(plan, ledger, source) if plan is not None else None
     return Server(
-        vocabulary, release, ledger=ledger, denoise=denoise, plausible_mass=plausible_mass
+        vocabulary,
+        release,
+        ledger=ledger,
+        denoise=denoise,
+        plausible_mass=plausible_mass,
+        minimum_clients=minimum_clients,
     )
 
 

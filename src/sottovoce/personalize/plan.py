@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.cache import Caps
+from sottovoce.personalize.caps import Caps
 from sottovoce.personalize.counting import Counting
 from sottovoce.privacy.accounting import Entry, account
 from sottovoce.privacy.facts import Noise, NoisyVector
@@ -166,7 +166,7 @@ class ReleasePlan:
             "noise": str(self.noise),
             "scale": self.scale,
             "unit": str(self.unit),
-            "caps": [self.caps.mass, self.caps.per_word, str(self.caps.span)],
+            "caps": self.caps.to_json(),
             "release": str(self.release),
             "sampling_rate": self.sampling_rate,
         }
@@ -174,13 +174,12 @@ class ReleasePlan:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         try:
-            mass, per_word, span = data["caps"]
             return cls(
                 counting=Counting.from_json(data["counting"]),
                 noise=Noise(data["noise"]),
                 scale=data["scale"],
                 unit=Unit(data["unit"]),
-                caps=Caps(mass, per_word, Cap(span)),
+                caps=Caps.from_json(data["caps"]),
                 release=Release(data["release"]),
                 sampling_rate=data["sampling_rate"],
             )

@@ -1,7 +1,8 @@
 """Rounds of federation in one process: sample clients, collect, refuse what is wrong, release.
 
 The same numbers as over a network, without one: for tests and small studies. A client that fails,
-is late or sends garbage is counted and left out; the round goes on without it.
+is late or sends garbage is counted and left out; the round goes on without it. A round without
+contributions is not released, and a federation without such a round ends with an error.
 """
 
 import time
@@ -13,7 +14,7 @@ from typing import Any, Protocol
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.cache import ClientCache
-from sottovoce.personalize.server import Refused, Server
+from sottovoce.personalize.server import NobodyJoined, Refused, Server
 from sottovoce.personalize.vocabulary import Vector
 from sottovoce.privacy.guarantee import SEEDED_STAMP
 from sottovoce.privacy.sampling import Membership, SamplingKey
@@ -56,6 +57,11 @@ class CacheClient:
     def name(self) -> str:
         return self._name
 
+    @property
+    def rules(self) -> str:
+        """By which rules this client counts."""
+        return self.cache.rules
+
     def contribute(self, number: int, *, cumulative: bool) -> Vector:
         self.fill(self.cache, number)
         return self.cache.take_cumulative() if cumulative else self.cache.take_increment()
@@ -68,17 +74,60 @@ class CacheClient:
 
 @dataclass(frozen=True)
 class RoundReport:
-    """What happened in one round."""
+    """What happened in one round; q_bar is that of the round before where nothing was released.
+
+    Everything here but q_bar is exact, and so for the operator alone.
+    """
 
     number: int
     sampled: int
     accepted: int
     refused: dict[str, int]
     q_bar: Vector
+    released: bool = True
+
+    @property
+    def sentence(self) -> str:
+        """For the operator's terminal.
+
+        >>> import numpy as np
+        >>> RoundReport(1, 3, 2, {"late": 1}, np.ones(1)).sentence
+        'Round 1: 2 accepted, 1 refused (late: 1).'
+        """
+        refused = sum(self.refused.values())
+        why = ", ".join(f"{reason}: {count}" for reason, count in sorted(self.refused.items()))
+        told = f"Round {self.number}: {self.accepted} accepted, {refused} refused"
+        told += f" ({why})" if why else ""
+        return f"{told}." if self.released else f"{told}; nothing was released."
 
     def to_json(self) -> dict[str, Any]:
         """The counts of the round, without its distribution."""
-        return {"sampled": self.sampled, "accepted": self.accepted, "refused": self.refused}
+        return {
+            "sampled": self.sampled,
+            "accepted": self.accepted,
+            "refused": self.refused,
+            "released": self.released,
+        }
+
+
+def finish(server: Server, number: int, sampled: int, refused: dict[str, int]) -> RoundReport:
+    """End a round: release it if enough clients joined, and say what happened."""
+    try:
+        q_bar, released = server.finish_round(), True
+    except NobodyJoined:
+        q_bar, released = server.q_bar, False
+    accepted = sampled - sum(refused.values())
+    return RoundReport(number, sampled, accepted, refused, q_bar, released)
+
+
+def check_released(reports: Sequence[RoundReport]) -> None:
+    """Refuse a federation in which no round was released: there is nothing to publish."""
+    if not any(report.released for report in reports):
+        told = " ".join(report.sentence for report in reports[:3])
+        raise NobodyJoined(
+            f"Expected contributions in at least one of {len(reports)} rounds, got too few in all "
+            f"of them, so nothing was released or published. {told}"
+        )
 
 
 def run_rounds(
@@ -92,6 +141,8 @@ def run_rounds(
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[RoundReport]:
     """Run so many rounds, one report after each; `deadline` is in seconds for one client.
+
+    Raises `NobodyJoined` at the end if no round was released.
 
     >>> import numpy as np
     >>> from sottovoce.personalize.counting import Counting
@@ -112,6 +163,7 @@ def run_rounds(
     if key.seeded and sampling_rate < 1 and server.ledger is not None:
         server.ledger.assume(SEEDED_STAMP)
     membership = Membership((client.name for client in clients), key)
+    reports = []
     for number in range(1, rounds + 1):
         sampled = set(membership.poisson(number, sampling_rate).tolist())
         refused: Counter[str] = Counter()
@@ -122,9 +174,9 @@ def run_rounds(
             reason = _collect(client, server, number, deadline, clock)
             if reason is not None:
                 refused[reason] += 1
-        q_bar = server.finish_round()
-        accepted = len(sampled) - refused.total()
-        yield RoundReport(number, len(sampled), accepted, dict(refused), q_bar)
+        reports.append(finish(server, number, len(sampled), dict(refused)))
+        yield reports[-1]
+    check_released(reports)
 
 
 def _collect(
@@ -143,7 +195,8 @@ def _collect(
     if deadline is not None and clock() - started > deadline:
         return "late"
     try:
-        server.receive(contribution)
+        # A client of somebody's own making may not say by which rules it counts.
+        server.receive(contribution, client=client.name, rules=getattr(client, "rules", None))
     except Refused as problem:
         return problem.reason
     return None

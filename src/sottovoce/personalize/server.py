@@ -1,9 +1,11 @@
 """The server's side: check what arrives, add it up, release it, turn it into q_bar.
 
 A contribution that no honest client could send is refused before it can touch the sum. The checks
-look at one contribution at a time and at public bounds only.
+look at one client at a time and at public bounds only. A round that too few clients joined is not
+released: it would publish noise alone, or the counts of one person.
 """
 
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -14,6 +16,7 @@ from sottovoce.personalize import simplex
 from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.release import CountRelease
+from sottovoce.personalize.rules import rules_of, same_rules
 from sottovoce.personalize.vocabulary import UNKNOWN, Vector, Vocabulary
 from sottovoce.privacy.facts import Unprotected
 from sottovoce.privacy.guarantee import Unit
@@ -40,10 +43,15 @@ class Refused(InvalidInput):
         self.reason = reason
 
 
+class NobodyJoined(InvalidInput):
+    """Too few contributions for a release; nothing was released and nothing was spent."""
+
+
 class Server:
     """Sums checked contributions, releases them and keeps q_bar.
 
-    Without a `release` the counts leave as they are, and the ledger says so.
+    Without a `release` the counts leave as they are, and the ledger says so. Threads may share a
+    server.
 
     >>> words = Vocabulary(("call", "mum", "<unk>"), [0.4, 0.4, 0.2])
     >>> server = Server(words)
@@ -63,12 +71,19 @@ class Server:
         ledger: Ledger | None = None,
         denoise: str = "project",
         plausible_mass: float = PLAUSIBLE_MASS,
+        minimum_clients: int = 1,
     ) -> None:
         _validate.one_of("denoise", denoise, DENOISERS)
         _validate.positive("plausible_mass", plausible_mass)
+        _validate.at_least_one("minimum_clients", minimum_clients)
         self.vocabulary, self.release, self.denoise = vocabulary, release, denoise
         self.ledger = release.ledger if release else ledger
-        self.plausible_mass = plausible_mass
+        self.plausible_mass, self.minimum_clients = plausible_mass, minimum_clients
+        if release:
+            release.ledger.assume(
+                f"that a round had fewer than {minimum_clients} contributions, and so was not "
+                "released, is no secret, or never due to one person"
+            )
         if release and release.plan.unit is Unit.UTTERANCE:
             # A refused client takes all of its utterances with it, so the bound must not depend
             # on one of them.
@@ -79,6 +94,10 @@ class Server:
         self.rounds = 0
         self.q_bar: Vector = vocabulary.unigram
         self._sum: Vector = np.zeros(len(vocabulary))
+        self._joined = 0
+        self._names: set[str] = set()
+        self._given = _Given()
+        self._lock = threading.Lock()
 
     @property
     def plan(self) -> ReleasePlan | None:
@@ -93,10 +112,32 @@ class Server:
     def cumulative(self) -> bool:
         return self.plan is not None and self.plan.release is Release.CUMULATIVE
 
-    def receive(self, contribution: Vector) -> None:
-        """Add one client's counts (in units) to the sum of this round, or refuse them."""
-        self.check(contribution)
-        self._sum += contribution
+    @property
+    def rules(self) -> str:
+        """How clients have to count, as a short text that travels with orders and answers."""
+        return rules_of(self.vocabulary, self.plan)
+
+    def receive(
+        self, contribution: Vector, *, client: str | None = None, rules: str | None = None
+    ) -> None:
+        """Add one client's counts (in units) to the sum of this round, or refuse them.
+
+        Who names the `client` lets the server see that nobody contributes twice to a round, or
+        more than a lifetime cap over all of them; `rules` are those by which the client counted.
+        """
+        if rules is not None and not same_rules(rules, self.rules):
+            raise Refused("other-rules", "Expected counts by the rules of the plan, got others.")
+        counts = self._checked(contribution)
+        with self._lock:
+            if client is not None:
+                if client in self._names:
+                    raise Refused("twice", f"Expected one contribution a round from {client}.")
+                if self._has_lifetime_caps:
+                    mass, per_word = self._bounds()
+                    self._given.add(client, counts, mass=mass, per_word=per_word)
+                self._names.add(client)
+            self._sum += counts
+            self._joined += 1
 
     def receive_sum(self, total: Vector, *, clients: int, most: float) -> None:
         """Add what so many clients sent together, at most `most` units of a word each.
@@ -107,47 +148,76 @@ class Server:
             raise Refused("not-finite", f"Expected {len(self.vocabulary)} finite counts.")
         if (np.rint(total) != total).any():
             raise Refused("not-whole", "Expected whole numbers of units in a secure sum.")
-        if (total < 0).any() or (total > clients * most).any():
+        capped = self._bounds()[0]
+        if (total < 0).any() or (total > clients * most).any() or total.sum() > clients * capped:
             raise Refused("too-large", f"Expected counts within the caps of {clients} clients.")
-        self._sum += total
+        with self._lock:
+            self._sum += total
+            self._joined += clients
 
     def check(self, contribution: Vector) -> None:
         """Raise `Refused` for anything that an honest client cannot send."""
+        self._checked(contribution)
+
+    def finish_round(self) -> Vector:
+        """Release the sum, with noise and a note in the ledger, and return the new q_bar.
+
+        Raises `NobodyJoined` where fewer than `minimum_clients` contributed; what they sent is
+        dropped, and q_bar stays what it was.
+        """
+        with self._lock:
+            total, self._sum = self._sum, np.zeros(len(self.vocabulary))
+            joined, self._joined = self._joined, 0
+            self._names.clear()
+            if joined < self.minimum_clients:
+                raise NobodyJoined(
+                    f"Expected contributions of at least {self.minimum_clients} clients in a "
+                    f"round, got {joined}: nothing was released."
+                )
+            if self.release is None:
+                if self.ledger is not None:
+                    self.ledger.spend(Unprotected(unit=self.ledger.unit, reason=NO_NOISE))
+                fresh: Vector = total
+            else:
+                fresh = self.release(total)
+            self.rounds += 1
+            self.counts = fresh if self.cumulative else self.counts + fresh
+            self.q_bar = self._distribution()
+            return self.q_bar
+
+    def _checked(self, contribution: Vector) -> Vector:
+        """The counts in double precision, once they have passed every check.
+
+        The checks see what is added: in a type of the client's choice a sum may wrap around.
+        """
         size = len(self.vocabulary)
         if not isinstance(contribution, np.ndarray) or contribution.shape != (size,):
             raise Refused("wrong-length", f"Expected {size} counts from a client.")
-        if not np.issubdtype(contribution.dtype, np.number):
+        kinds = (np.integer, np.floating)
+        if not any(np.issubdtype(contribution.dtype, kind) for kind in kinds):
             raise Refused("not-numbers", f"Expected numbers, got {contribution.dtype}.")
-        if not np.isfinite(contribution).all():
+        counts: Vector = np.array(contribution, dtype=np.float64, subok=False)
+        if not np.isfinite(counts).all():
             raise Refused("not-finite", "Expected finite counts from a client.")
-        if (contribution < 0).any():
+        if (counts < 0).any():
             raise Refused("negative", "Expected counts >= 0 from a client.")
         plan = self.plan
-        if (
-            plan is not None
-            and plan.counting.integer
-            and (np.rint(contribution) != contribution).any()
-        ):
+        if plan is not None and plan.counting.integer and (np.rint(counts) != counts).any():
             raise Refused("not-whole", "Expected whole numbers of units from a client.")
         mass, per_word = self._bounds()
-        # Adding up fractions in another order may differ in the last bits.
-        slack = 1 + 1e-9
-        if contribution.sum() > mass * slack or contribution.max(initial=0) > per_word * slack:
+        if not _within(float(counts.sum()), mass) or not _within(float(counts.max()), per_word):
             raise Refused("too-large", "Expected counts within the caps of one client.")
+        return counts
 
-    def finish_round(self) -> Vector:
-        """Release the sum, with noise and a note in the ledger, and return the new q_bar."""
-        total, self._sum = self._sum, np.zeros(len(self.vocabulary))
-        if self.release is None:
-            if self.ledger is not None:
-                self.ledger.spend(Unprotected(unit=self.ledger.unit, reason=NO_NOISE))
-            fresh: Vector = total
-        else:
-            fresh = self.release(total)
-        self.rounds += 1
-        self.counts = fresh if self.cumulative else self.counts + fresh
-        self.q_bar = self._distribution()
-        return self.q_bar
+    @property
+    def _has_lifetime_caps(self) -> bool:
+        plan = self.plan
+        return (
+            plan is not None
+            and plan.unit is Unit.USER
+            and plan.caps.span is Cap.LIFETIME
+            and not self.cumulative
+        )
 
     def _distribution(self) -> Vector:
         if self.denoise != "keep":
@@ -171,3 +241,31 @@ class Server:
         if self.cumulative and self.plan.caps.span is Cap.PER_ROUND:
             mass, per_word = mass * (self.rounds + 1), per_word * (self.rounds + 1)
         return mass, per_word
+
+
+class _Given:
+    """What every client has contributed over all rounds, where a cap is for a lifetime."""
+
+    def __init__(self) -> None:
+        self._mass: dict[str, float] = {}
+        self._words: dict[str, dict[int, float]] = {}
+
+    def add(self, client: str, counts: Vector, *, mass: float, per_word: float) -> None:
+        """Write a contribution down, or refuse what overruns the caps."""
+        total = self._mass.get(client, 0.0) + float(counts.sum())
+        fits = _within(total, mass)
+        words = dict(self._words.get(client, {}))
+        if np.isfinite(per_word):
+            for place in np.flatnonzero(counts).tolist():
+                words[place] = words.get(place, 0.0) + float(counts[place])
+                fits = fits and _within(words[place], per_word)
+        if not fits:
+            raise Refused("over-lifetime-cap", f"Expected {client} to keep to its lifetime caps.")
+        self._mass[client] = total
+        if words:
+            self._words[client] = words
+
+
+def _within(value: float, bound: float) -> bool:
+    # Adding up fractions in another order may differ in the last bits.
+    return value <= bound * (1 + 1e-9)

@@ -4,10 +4,12 @@ Both come from public text. A vocabulary taken from private utterances would its
 whether a rare name has a place in the vector says that somebody used it.
 """
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -74,6 +76,11 @@ class Vocabulary:
         mass = np.array([*kept.values(), counts.total() - sum(kept.values())], np.float64)
         mass += 1
         return cls((*kept, UNKNOWN), mass / mass.sum())
+
+    @cached_property
+    def digest(self) -> str:
+        """A short name of the words and their places."""
+        return hashlib.sha256(json.dumps(self.words).encode()).hexdigest()[:16]
 
     def __len__(self) -> int:
         return len(self.words)

@@ -24,6 +24,7 @@ from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.nbest import Hypothesis, NBest
 from sottovoce.personalize.plan import ReleasePlan
 from sottovoce.personalize.rounds import run_rounds
+from sottovoce.personalize.server import NobodyJoined
 from sottovoce.personalize.vocabulary import Vocabulary
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.ledger import Ledger
@@ -222,11 +223,13 @@ def test_secure_rounds_that_cannot_be_summed(settings: FederationSettings) -> No
 
     secure = replace(settings, secure=True)
     for tamper in (garbage, silent):
-        reports = federate(LoopGrid(4, tamper), secure)  # type: ignore[arg-type]
-        assert [report.refused for report in reports] == [{"halted": 4}] * 3
+        with pytest.raises(NobodyJoined, match=r"Round 3: .*halted: 4"):
+            federate(LoopGrid(4, tamper), secure)  # type: ignore[arg-type]
     few = replace(secure, nodes=2)
-    reports = federate(LoopGrid(2, honest), few)  # type: ignore[arg-type]
-    assert [report.refused for report in reports] == [{"too-few": 2}] * 3
+    with pytest.raises(NobodyJoined, match="too-few: 2"):
+        federate(LoopGrid(2, honest), few)  # type: ignore[arg-type]
+    # A federation that nobody joined leaves nothing to publish.
+    assert not Path(settings.output, "marginals.json").exists()
     with pytest.raises(InvalidInput, match="integer counting"):
         federate(LoopGrid(4, honest), replace(secure, plan=ReleasePlan().to_json()))  # type: ignore[arg-type]
 
@@ -236,12 +239,12 @@ def test_a_device_may_insist_on_masks_and_counts_a_round_once(settings: Federati
     grid.contexts[3].node_config["secure"] = True
     reports = federate(grid, replace(settings, rounds=1))  # type: ignore[arg-type]
     assert reports[0].refused == {"failed": 1}
-    again = federate(grid, replace(settings, rounds=1))  # type: ignore[arg-type]
-    assert again[0].refused == {"failed": 4}
+    with pytest.raises(NobodyJoined, match="failed: 4"):
+        federate(grid, replace(settings, rounds=1))  # type: ignore[arg-type]
     # A count above the range is not clipped: nothing of that client is sent.
     small = replace(settings, secure=True, plausible_mass=2.0, noiseless=True)
-    reports = federate(LoopGrid(4, honest), small)  # type: ignore[arg-type]
-    assert all(report.refused == {"halted": 4} for report in reports)
+    with pytest.raises(NobodyJoined, match="halted: 4"):
+        federate(LoopGrid(4, honest), small)  # type: ignore[arg-type]
 
 
 def test_a_real_simulation_with_secure_aggregation(settings: FederationSettings) -> None:
@@ -331,4 +334,4 @@ def test_on_a_real_superlink(settings: FederationSettings, tmp_path: Path) -> No
             time.sleep(0.2)
         assert result.exists(), (tmp_path / "log").read_text()[-3000:]
     rounds = json.loads(result.read_text())["metrics"]["rounds"]
-    assert rounds == [{"sampled": 2, "accepted": 2, "refused": {}}]
+    assert rounds == [{"sampled": 2, "accepted": 2, "refused": {}, "released": True}]

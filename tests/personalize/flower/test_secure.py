@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.cache import Caps
+from sottovoce.personalize.caps import Caps
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.flower.secure import SecureRanges
 from sottovoce.personalize.plan import ReleasePlan

@@ -15,6 +15,7 @@ from sottovoce.personalize.flower.masking import mask_when_asked, to_be_masked
 from sottovoce.personalize.flower.settings import FederationSettings
 from sottovoce.personalize.formats import read_nbest
 from sottovoce.personalize.nbest import NBest, by_client
+from sottovoce.personalize.rules import same_rules
 from sottovoce.personalize.vocabulary import Vocabulary
 from sottovoce.privacy.recipes.federate import Release
 
@@ -59,14 +60,24 @@ def contribute(message: "Message", context: "Context") -> "Message":
     (client,) = clients_of(
         mine, vocabulary, plan, rounds=settings.rounds, key=settings.assignment()
     )
+    if not same_rules(client.cache.rules, str(order["rules"])):
+        raise InvalidInput(
+            "Expected an order that counts by the rules of this device (words, kernel, caps), got "
+            "another: nothing is sent."
+        )
     heard = 0
     if "cache" in context.state:
         saved = context.state["cache"]
         assert isinstance(saved, ArrayRecord)
+        told = context.state["progress"]
+        assert isinstance(told, ConfigRecord)
+        if told.get("rules") != client.cache.rules:
+            raise InvalidInput(
+                "Expected the rules of the rounds before (words, kernel, caps), got others: caps "
+                "would start anew."
+            )
         client.cache.restore({name: array.numpy() for name, array in saved.items()})
-        progress = context.state["progress"]
-        assert isinstance(progress, ConfigRecord)
-        heard = int(str(progress["heard"]))
+        heard = int(str(told["heard"]))
     if number <= heard:
         raise InvalidInput(f"Expected a round after {heard}, got {number} again.")
     for missed in range(heard + 1, number):
@@ -76,10 +87,16 @@ def contribute(message: "Message", context: "Context") -> "Message":
     context.state["cache"] = ArrayRecord(
         {name: Array(vector) for name, vector in client.cache.arrays().items()}
     )
-    context.state["progress"] = ConfigRecord({"heard": number})
+    context.state["progress"] = ConfigRecord({"heard": number, "rules": client.cache.rules})
     if secure:
         return Message(to_be_masked(counts, context), reply_to=message)
-    return Message(RecordDict({"counts": ArrayRecord({"counts": Array(counts)})}), reply_to=message)
+    answer = RecordDict(
+        {
+            "counts": ArrayRecord({"counts": Array(counts)}),
+            "about": ConfigRecord({"rules": client.cache.rules}),
+        }
+    )
+    return Message(answer, reply_to=message)
 
 
 def _mine(settings: FederationSettings, context: "Context") -> list[NBest]:

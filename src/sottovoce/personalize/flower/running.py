@@ -4,6 +4,7 @@ Neither needs a network beyond the machine itself. Telemetry of Flower and of Ra
 """
 
 import importlib.util
+import json
 import logging
 import os
 import warnings
@@ -13,7 +14,9 @@ from pathlib import Path
 
 from sottovoce import _validate
 from sottovoce.corpora.atomic import text_output
+from sottovoce.personalize.flower.interpreter import ready_for_ray
 from sottovoce.personalize.flower.settings import FederationSettings
+from sottovoce.personalize.rounds import RoundReport, check_released
 
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -24,6 +27,8 @@ QUIET = {
 LOOPBACK = "127.0.0.1"
 PATIENCE = 900.0
 """Seconds for a simulated round: the server asks before Ray has started, which can be slow."""
+
+_BROKEN = {"late", "failed", "halted"}
 
 _PROJECT = """\
 [project]
@@ -41,7 +46,7 @@ serverapp = "sottovoce.personalize.flower.server_app:app"
 clientapp = "sottovoce.personalize.flower.client_app:app"
 
 [tool.flwr.app.config]
-settings = "{settings}"
+settings = {settings}
 """
 
 
@@ -55,11 +60,26 @@ def simulate(
     *,
     clients: int,
     cores_a_client: float = 1.0,
-    on_round: Callable[[int], None] = lambda _: None,
+    on_round: Callable[[RoundReport], None] = lambda _: None,
 ) -> None:
-    """Run all rounds with so many simulated nodes; results are in the output folder."""
+    """Run all rounds with so many simulated nodes; results are in the output folder.
+
+    It ends with an error, and publishes nothing, as soon as nobody joins a round: whatever keeps
+    simulated nodes from answering will not go away.
+    """
     _validate.at_least_one("clients", clients)
     os.environ.update(QUIET)
+    with ready_for_ray() as place:
+        _simulate(settings, clients, cores_a_client, on_round, place)
+
+
+def _simulate(
+    settings: FederationSettings,
+    clients: int,
+    cores_a_client: float,
+    on_round: Callable[[RoundReport], None],
+    place: Path,
+) -> None:
     with warnings.catch_warnings():
         # Flower's command line, which comes along, uses a corner of click that is going to move.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -70,8 +90,16 @@ def simulate(
 
     # What a user can act on comes as an error; that a function will move one day does not.
     logging.getLogger("flwr").setLevel(logging.ERROR)
+    patient = replace(settings, timeout=max(settings.timeout, PATIENCE))
+
+    def watched(report: RoundReport) -> None:
+        on_round(report)
+        # Nobody sampled, or too few for a secure sum, is chance; nobody answering is not.
+        if report.sampled and report.accepted == 0 and report.refused.keys() <= _BROKEN:
+            check_released([report])
+
     run_simulation(
-        server_app=server_app(replace(settings, timeout=max(settings.timeout, PATIENCE)), on_round),
+        server_app=server_app(patient, watched),
         client_app=client_app(),
         num_supernodes=clients,
         backend_config={
@@ -81,6 +109,7 @@ def simulate(
                 "log_to_driver": False,
                 "logging_level": logging.ERROR,
                 "_node_ip_address": LOOPBACK,
+                "_temp_dir": str(place),
             },
         },
     )
@@ -94,5 +123,5 @@ def write_app(folder: Path | str, settings: FederationSettings) -> Path:
     with text_output(path) as stream:
         stream.write(settings.to_text())
     with text_output(folder / "pyproject.toml") as stream:
-        stream.write(_PROJECT.format(settings=path))
+        stream.write(_PROJECT.format(settings=json.dumps(str(path))))
     return folder

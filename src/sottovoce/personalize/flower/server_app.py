@@ -1,7 +1,8 @@
 """The server: calls for counts, refuses what is wrong, adds noise, publishes q_bar.
 
 Who is sampled is decided here, by a key that stays here. A node that fails, does not answer in
-time or sends garbage is counted, and nothing of it enters the sum.
+time or sends garbage is counted, and nothing of it enters the sum. A federation in which nobody
+joined any round publishes nothing and ends with an error.
 """
 
 import json
@@ -19,7 +20,7 @@ from sottovoce.personalize.federation import ledger_for, server_for
 from sottovoce.personalize.flower.secure import SecureRanges
 from sottovoce.personalize.flower.settings import FederationSettings
 from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.rounds import RoundReport
+from sottovoce.personalize.rounds import RoundReport, check_released, finish
 from sottovoce.personalize.server import Refused, Server
 from sottovoce.personalize.vocabulary import Vector, Vocabulary
 from sottovoce.privacy.guarantee import SEEDED_STAMP
@@ -36,7 +37,8 @@ _POLL = 0.1
 
 
 def server_app(
-    settings: FederationSettings | None = None, on_round: Callable[[int], None] = lambda _: None
+    settings: FederationSettings | None = None,
+    on_round: Callable[[RoundReport], None] = lambda _: None,
 ) -> "ServerApp":
     """The app; without settings it reads the file that the run's configuration names."""
     from flwr.serverapp import ServerApp
@@ -60,7 +62,9 @@ def __getattr__(name: str) -> object:
 
 
 def federate(
-    grid: "Grid", settings: FederationSettings, on_round: Callable[[int], None] = lambda _: None
+    grid: "Grid",
+    settings: FederationSettings,
+    on_round: Callable[[RoundReport], None] = lambda _: None,
 ) -> list[RoundReport]:
     """All rounds; afterwards `marginals.json` and `run.json` are in the output folder."""
     plan = settings.release_plan()
@@ -88,10 +92,9 @@ def federate(
             refused = _ask(grid, settings, server, number, sampled)
         else:
             refused = _ask_securely(grid, settings, server, number, sampled, ranges)
-        q_bar = server.finish_round()
-        accepted = len(sampled) - sum(refused.values())
-        reports.append(RoundReport(number, len(sampled), accepted, refused, q_bar))
-        on_round(number)
+        reports.append(finish(server, number, len(sampled), refused))
+        on_round(reports[-1])
+    check_released(reports)
     _publish(settings, server, reports)
     return reports
 
@@ -109,6 +112,7 @@ def _server(settings: FederationSettings, plan: ReleasePlan, ranges: SecureRange
         source=NoiseSource.seeded(settings.seed) if settings.seed is not None else NoiseSource(),
         denoise=settings.denoise,
         plausible_mass=settings.plausible_mass,
+        minimum_clients=settings.minimum_clients,
     )
 
 
@@ -118,14 +122,19 @@ def _ask(
     """One round in which the server sees, and checks, every contribution."""
     from flwr.app import ConfigRecord, Message, RecordDict
 
-    order = ConfigRecord({"round": number, "settings": settings.to_text()})
+    order = ConfigRecord(_order(settings, server, number))
     # A list: Flower's deployment cannot iterate over a generator twice.
     calls = [
         Message(RecordDict({"order": order}), dst_node_id=node, message_type="train")
         for node in sampled
     ]
     replies = grid.send_and_receive(calls, timeout=settings.timeout) if calls else []
-    return _take_in(server, replies, len(sampled))
+    return _take_in(server, replies, set(sampled))
+
+
+def _order(settings: FederationSettings, server: Server, number: int) -> dict[str, int | str]:
+    """What a device is told; it refuses to count by other rules than these."""
+    return {"round": number, "settings": settings.for_devices(), "rules": server.rules}
 
 
 def _ask_securely(
@@ -141,7 +150,7 @@ def _ask_securely(
 
     if len(sampled) < FEWEST:
         return {"too-few": len(sampled)} if sampled else {}
-    order: dict[str, int | str] = {"round": number, "settings": settings.to_text()}
+    order = _order(settings, server, number)
     total, clients = secure_sum(grid, sampled, order, ranges, timeout=settings.timeout)
     if total is None:
         return {"halted": len(sampled)}
@@ -152,34 +161,39 @@ def _ask_securely(
     return {"failed": len(sampled) - clients} if clients < len(sampled) else {}
 
 
-def _take_in(server: Server, replies: "Iterable[Message]", expected: int) -> dict[str, int]:
+def _take_in(server: Server, replies: "Iterable[Message]", asked: set[int]) -> dict[str, int]:
     refused: Counter[str] = Counter()
-    answered = 0
+    silent = set(asked)
     for reply in replies:
-        answered += 1
-        if reply.has_error():
-            refused["failed"] += 1
-            continue
+        node = reply.metadata.src_node_id
         try:
-            server.receive(_counts(reply))
+            if node not in silent:
+                raise Refused("twice", f"Expected one answer of a node that was asked, got {node}.")
+            silent.discard(node)
+            if reply.has_error():
+                raise Refused("failed", "Expected counts, got an error.")
+            counts, rules = _counts(reply)
+            server.receive(counts, client=str(node), rules=rules)
         except Refused as problem:
             refused[problem.reason] += 1
-    if answered < expected:
-        refused["late"] = expected - answered
+    if silent:
+        refused["late"] = len(silent)
     return dict(refused)
 
 
-def _counts(reply: "Message") -> Vector:
-    from flwr.app import ArrayRecord
+def _counts(reply: "Message") -> tuple[Vector, str]:
+    """The counts of a reply, and the rules by which they were counted."""
+    from flwr.app import ArrayRecord, ConfigRecord
 
-    record = reply.content.get("counts")
+    record, about = reply.content.get("counts"), reply.content.get("about")
     if not isinstance(record, ArrayRecord) or "counts" not in record:
         raise Refused("wrong-length", "Expected counts in a reply, got something else.")
     try:
         counts = record["counts"].numpy()
     except (ValueError, TypeError, OSError, EOFError) as problem:
         raise Refused("not-numbers", f"Expected an array of counts: {problem}.") from problem
-    return np.asarray(counts)
+    stated = about.get("rules", "") if isinstance(about, ConfigRecord) else ""
+    return np.asarray(counts), str(stated)
 
 
 def _wait_for(grid: "Grid", settings: FederationSettings) -> list[int]:

@@ -5,7 +5,7 @@ but its own utterances.
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -40,6 +40,7 @@ class FederationSettings:
     seed: int | None = None
     secure: bool = False
     plausible_mass: float = PLAUSIBLE_MASS
+    minimum_clients: int = 1
     earlier: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -48,6 +49,7 @@ class FederationSettings:
         _validate.positive("timeout", self.timeout)
         _validate.rate("sampling_rate", self.sampling_rate)
         _validate.positive("plausible_mass", self.plausible_mass)
+        _validate.at_least_one("minimum_clients", self.minimum_clients)
         if len(self.assignment().secret) != 16:
             raise InvalidInput("Expected a round_key of 16 bytes in hexadecimal.")
 
@@ -60,6 +62,10 @@ class FederationSettings:
 
     def to_text(self) -> str:
         return json.dumps(asdict(self))
+
+    def for_devices(self) -> str:
+        """What devices have to know: neither the seed nor where the server keeps what it has."""
+        return replace(self, output="", seed=None, earlier=None).to_text()
 
     @classmethod
     def from_text(cls, text: str | bytes) -> Self:

@@ -2,9 +2,11 @@
 
 import functools
 import math
+import numbers
+import operator
 import types
 import typing
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import fields
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -13,6 +15,38 @@ from sottovoce.errors import InvalidInput
 
 Shape = int | tuple[int, ...]
 E = TypeVar("E", bound=StrEnum)
+
+
+def number(name: str, value: Any) -> float:
+    """Return `value` as a float if it is a number by type: no text, no truth value, not complex.
+
+    >>> number("clip_norm", 2)
+    2.0
+    >>> number("clip_norm", "2")
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected clip_norm to be a number, got '2'.
+    """
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        raise InvalidInput(f"Expected {name} to be a number, got {value!r}.")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InvalidInput(f"Expected {name} to be a number below 1e308, got more.") from None
+
+
+def whole(name: str, value: Any) -> int:
+    """Return `value` as an int if it is a whole number by type; True is none, and neither is 1.0.
+
+    >>> whole("epochs", True)
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected epochs to be a whole number, got True.
+    """
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise InvalidInput(f"Expected {name} to be a whole number, got {value!r}.") from None
 
 
 def positive(name: str, value: float) -> float:
@@ -24,13 +58,13 @@ def positive(name: str, value: float) -> float:
     Traceback (most recent call last):
     sottovoce.errors.InvalidInput: Expected clip_norm > 0, got -1.
     """
-    if not (math.isfinite(value) and value > 0):
+    if not 0 < number(name, value) < math.inf:
         raise InvalidInput(f"Expected {name} > 0, got {value:g}.")
     return value
 
 
 def not_negative(name: str, value: float) -> float:
-    if not (math.isfinite(value) and value >= 0):
+    if not 0 <= number(name, value) < math.inf:
         raise InvalidInput(f"Expected {name} >= 0, got {value:g}.")
     return value
 
@@ -41,32 +75,32 @@ def between(name: str, value: float, low: float, high: float) -> float:
     >>> between("scale", 3.0, 1e-3, 1e3)
     3.0
     """
-    if not low <= value <= high:
+    if not low <= number(name, value) <= high:
         raise InvalidInput(f"Expected {name} from {low:g} to {high:g}, got {value:g}.")
     return value
 
 
 def probability(name: str, value: float) -> float:
-    if not 0 <= value <= 1:
+    if not 0 <= number(name, value) <= 1:
         raise InvalidInput(f"Expected {name} to be a probability from 0 to 1, got {value:g}.")
     return value
 
 
 def rate(name: str, value: float) -> float:
     """A probability that may not be zero: nothing would ever be sampled."""
-    if not 0 < value <= 1:
+    if not 0 < number(name, value) <= 1:
         raise InvalidInput(f"Expected {name} in (0, 1], got {value:g}.")
     return value
 
 
 def delta(value: float, name: str = "delta") -> float:
-    if not 0 <= value < 1:
+    if not 0 <= number(name, value) < 1:
         raise InvalidInput(f"Expected {name} in [0, 1), got {value:g}.")
     return value
 
 
 def at_least_one(name: str, value: int) -> int:
-    if value < 1:
+    if whole(name, value) < 1:
         raise InvalidInput(f"Expected {name} >= 1, got {value}.")
     return value
 
@@ -101,7 +135,52 @@ def parse_choices(instance: Any) -> None:
             continue
         if callable(value) and any(option is not type(None) for option in alternatives):
             continue  # a function of one's own beside the named ones
+        if isinstance(value, tuple) and any(map(_is_tuple, alternatives)):
+            continue
         object.__setattr__(instance, name, choice(name, value, choices))
+
+
+def parse_fields(instance: Any) -> None:
+    """Make every field of a dataclass what its declaration says, or refuse it.
+
+    Enums come from text (see `parse_choices`); a float may be given as any real number, but not
+    as text, NaN or infinity; a whole number is no bool. None stays where it is allowed, and what is
+    declared otherwise is left alone.
+    """
+    parse_choices(instance)
+    for name, declared in _hints(type(instance)).items():
+        object.__setattr__(instance, name, _parsed(name, getattr(instance, name), declared))
+
+
+def _parsed(name: str, value: Any, declared: Any) -> Any:
+    if typing.get_origin(declared) is types.UnionType:
+        options = [option for option in typing.get_args(declared) if option is not type(None)]
+        optional = len(options) < len(typing.get_args(declared))
+        if len(options) > 1 or (optional and value is None):
+            return value
+        declared = options[0]
+    if declared is float:
+        parsed = number(name, value)
+        if not math.isfinite(parsed):
+            raise InvalidInput(f"Expected {name} to be finite, got {value!r}.")
+        return parsed
+    if declared is int:
+        return whole(name, value)
+    if declared in (bool, str):
+        if not isinstance(value, declared):
+            kind = "True or False" if declared is bool else "text"
+            raise InvalidInput(f"Expected {name} to be {kind}, got {value!r}.")
+        return value
+    if _is_tuple(declared):
+        kind = typing.get_args(declared)[0]
+        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+            raise InvalidInput(f"Expected {name} to be a list, got {value!r}.")
+        return tuple(_parsed(f"every one of {name}", item, kind) for item in value)
+    return value
+
+
+def _is_tuple(declared: Any) -> bool:
+    return typing.get_origin(declared) is tuple
 
 
 def choice(name: str, value: Any, choices: type[E]) -> E:
@@ -123,16 +202,20 @@ def choice(name: str, value: Any, choices: type[E]) -> E:
 
 
 @functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+@functools.cache
 def _choices_of(kind: type) -> dict[str, tuple[type[StrEnum], tuple[Any, ...]]]:
     """The enum fields of a dataclass: the enum, and what else the field may hold."""
-    hints = typing.get_type_hints(kind)
     found: dict[str, tuple[type[StrEnum], tuple[Any, ...]]] = {}
-    for field in fields(kind):
-        declared = hints[field.name]
+    for name, declared in _hints(kind).items():
         union = typing.get_origin(declared) in (typing.Union, types.UnionType)
         options = typing.get_args(declared) if union else (declared,)
         enums = [o for o in options if isinstance(o, type) and issubclass(o, StrEnum)]
         if len(enums) == 1:
             rest = tuple(option for option in options if option is not enums[0])
-            found[field.name] = (enums[0], rest)
+            found[name] = (enums[0], rest)
     return found

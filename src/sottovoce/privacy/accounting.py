@@ -9,10 +9,10 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sottovoce import _validate
-from sottovoce.errors import CannotAccount
+from sottovoce.errors import CannotAccount, InvalidInput
 from sottovoce.privacy.accountants import gaussian, pld, rdp, tokens
 from sottovoce.privacy.accountants.losses import (
     ApproximateLoss,
@@ -26,10 +26,23 @@ from sottovoce.privacy.accountants.losses import (
     dominates,
 )
 from sottovoce.privacy.facts import Fact
-from sottovoce.privacy.guarantee import Guarantee, Notion, Relation, Unit, Verdict
+from sottovoce.privacy.guarantee import (
+    DELTA_SHARE,
+    Guarantee,
+    Notion,
+    Relation,
+    Unit,
+    Verdict,
+    largest_delta,
+)
 
 # Pools whose members cannot be ordered are tried out in every combination, up to this many.
 _MOST_COMBINATIONS = 10_000
+
+# Above it, a count is no longer exact as a floating-point number.
+LARGEST_COUNT = 2**53
+# Below it, probabilities run out of floating-point numbers.
+SMALLEST_DELTA = 1e-200
 
 Losses = Sequence[tuple[Loss, int]]
 
@@ -41,6 +54,13 @@ class Entry:
     fact: Fact
     count: int = 1
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.fact, Fact):
+            raise InvalidInput(f"Expected an executed fact, got {self.fact!r}.")
+        count = _validate.at_least_one("count", _validate.whole("count", self.count))
+        _validate.between("count", count, 1, LARGEST_COUNT)
+        object.__setattr__(self, "count", count)
+
 
 def account(
     entries: Iterable[Entry],
@@ -48,10 +68,15 @@ def account(
     unit: Unit,
     relation: Relation,
     delta: float,
+    population: int | None = None,
     assumptions: Sequence[str] = (),
     not_covered: Sequence[str] = (),
 ) -> Guarantee:
     """The guarantee that everything in `entries` together gives to one unit.
+
+    `population` is how many units there are, as far as that is public: a delta above one tenth of
+    one over it guarantees nothing. Where it is unknown, the statement says up to which population
+    its delta is small enough.
 
     >>> from sottovoce.privacy.facts import NoisySum
     >>> step = NoisySum(unit=Unit.EXAMPLE, clip_norm=1, noise_stds=(1.0,), sampling_rate=0.007)
@@ -60,9 +85,13 @@ def account(
     >>> g.verdict.value, round(g.epsilon, 3), g.accountant
     ('holds', 1.011, 'PLD of the Poisson-sampled Gaussian')
     """
-    entries = [entry for entry in entries if entry.count > 0]
+    unit = _validate.choice("unit", unit, Unit)
+    relation = _validate.choice("relation", relation, Relation)
+    delta = checked_delta(delta)
+    entries = list(entries)
+    if not all(isinstance(entry, Entry) for entry in entries):
+        raise InvalidInput("Expected entries of a ledger, each a fact and its count.")
     facts = [entry.fact for entry in entries]
-    _validate.delta(delta)
     notion = _common_notion(facts)
     for fact in facts:
         if fact.unit is not unit:
@@ -70,8 +99,16 @@ def account(
                 f"Expected every fact to protect one {unit}, got a {fact.kind} that protects one "
                 f"{fact.unit}; keep one ledger for each privacy unit."
             )
-    stated = _once(itertools.chain(*(fact.assumptions(relation) for fact in facts), assumptions))
-    objections = _once(itertools.chain(*(fact.objections(relation) for fact in facts)))
+    small = delta_assumptions(delta, unit, population)
+    stated = _once(
+        itertools.chain(*(fact.assumptions(relation) for fact in facts), assumptions, small)
+    )
+    objections = _once(
+        itertools.chain(
+            *(fact.objections(relation) for fact in facts),
+            delta_objections(delta, unit, population),
+        )
+    )
     epsilon, accountant = math.inf, "none"
     if not objections:
         epsilon, accountant = _worst_combination(entries, delta, relation)
@@ -89,6 +126,52 @@ def account(
         assumptions=stated,
         not_covered=_once(not_covered),
     )
+
+
+def checked_delta(delta: float) -> float:
+    """Refuse a delta that is no probability, or above 0 but too small to compute with."""
+    delta = _validate.number("delta", delta)
+    if 0 < _validate.delta(delta) < SMALLEST_DELTA:
+        raise InvalidInput(f"Expected a delta of 0 or of at least 1e-200, got {delta:g}.")
+    return delta
+
+
+def delta_objections(delta: float, unit: Unit, population: int | None) -> list[str]:
+    """Why this delta is no guarantee for so many units, if it is none."""
+    largest = largest_delta(1 if population is None else population)
+    if delta <= largest:
+        return []
+    size = "even of one" if population is None else f"of {population}"
+    return [
+        f"delta {delta:g} is above {largest:.3g}, one tenth of one over a population {size}: such "
+        f"a guarantee would allow publishing the data of a {unit} outright"
+    ]
+
+
+def delta_assumptions(delta: float, unit: Unit, population: int | None) -> list[str]:
+    """Up to how many units delta is small enough, where nobody said how many there are."""
+    if population is not None or not 0 < delta <= largest_delta(1):
+        return []
+    most = math.floor(DELTA_SHARE / delta * (1 + 1e-12))
+    return [
+        f"there are at most {most} {unit}s, so that delta is at most one tenth of one over their "
+        "number"
+    ]
+
+
+def several_runs(runs: Iterable[Iterable[Entry]]) -> list[Entry]:
+    """Everything that several runs did to the same people, as entries of one account.
+
+    A pool is disjoint within its run. Batches of two trainings are not, though both call their
+    first epoch "epoch 0": so the pools of each run get names of their own.
+    """
+    return [
+        Entry(replace(entry.fact, pool=f"run {number}, {entry.fact.pool}"), entry.count)
+        if entry.fact.pool is not None
+        else entry
+        for number, run in enumerate(runs, 1)
+        for entry in run
+    ]
 
 
 def tightest(losses: Losses, delta: float, relation: Relation) -> tuple[float, str]:

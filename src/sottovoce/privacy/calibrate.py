@@ -25,13 +25,15 @@ _LEAST_NOISE, _MOST_NOISE = 1e-4, 1e7
 _STRETCH, _FARTHEST = 1.2, 3.0
 
 
-class NoisyRecipe(Protocol):
+class _HasGuarantee(Protocol):
+    def guarantee(self) -> Guarantee: ...
+
+
+class NoisyRecipe(_HasGuarantee, Protocol):
     """A dataclass with a noise multiplier, such as a `TrainingRecipe` or a plan of training."""
 
     @property
     def noise_multiplier(self) -> float: ...
-
-    def guarantee(self) -> Guarantee: ...
 
 
 R = TypeVar("R", bound=NoisyRecipe)
@@ -51,19 +53,16 @@ def noise_multiplier(recipe: R, epsilon: float) -> R:
     def with_noise(noise: float) -> R:
         return replace(recipe, noise_multiplier=noise)  # type: ignore[type-var]
 
-    def cost(noise: float) -> float:
-        return _epsilon(with_noise(noise))
-
-    return with_noise(_least(cost, epsilon, recipe.noise_multiplier))
+    return with_noise(_least(with_noise, epsilon, recipe.noise_multiplier))
 
 
 def count_noise(recipe: FederateRecipe, epsilon: float) -> FederateRecipe:
     """The recipe for federated counts with the smallest noise scale within epsilon."""
 
-    def cost(scale: float) -> float:
-        return _epsilon(replace(recipe, scale=scale))
+    def with_scale(scale: float) -> FederateRecipe:
+        return replace(recipe, scale=scale)
 
-    return replace(recipe, scale=_least(cost, epsilon, recipe.scale))
+    return with_scale(_least(with_scale, epsilon, recipe.scale))
 
 
 def replacement(recipe: DeidRecipe, epsilon: float) -> DeidRecipe:
@@ -111,13 +110,13 @@ def steps(recipe: TrainingRecipe, epsilon: float) -> int:
     return low
 
 
-def _epsilon(recipe: NoisyRecipe | FederateRecipe | DeidRecipe) -> float:
+def _epsilon(recipe: _HasGuarantee) -> float:
     guarantee = recipe.guarantee()
     return guarantee.epsilon if guarantee.holds else math.inf
 
 
-def _least(cost: Callable[[float], float], target: float, start: float) -> float:
-    """The least x, to within the tolerance, at which a falling `cost` is at most `target`.
+def _least(recipe_at: Callable[[float], _HasGuarantee], target: float, start: float) -> float:
+    """The least noise, to within the tolerance, at which the recipe is within `target`.
 
     Secant steps on the logarithms (epsilon is close to a power of the noise), kept inside a bracket
     as soon as there is one: each evaluation may take a second.
@@ -126,7 +125,8 @@ def _least(cost: Callable[[float], float], target: float, start: float) -> float
     bracket = _Bracket()
     guess = math.log(start)
     while True:
-        gap = _gap(cost(math.exp(guess)), target)
+        recipe = recipe_at(math.exp(guess))
+        gap = _gap(_epsilon(recipe), target)
         bracket.narrow(guess, gap)
         if -TOLERANCE / 2 <= gap <= 0 or bracket.width < 1e-12:
             return math.exp(bracket.enough)
@@ -134,7 +134,8 @@ def _least(cost: Callable[[float], float], target: float, start: float) -> float
             return math.exp(bracket.enough)
         if bracket.too_little > math.log(_MOST_NOISE):
             raise InvalidInput(
-                f"Expected an epsilon that some amount of noise reaches, got {target:g}."
+                f"Expected an epsilon that some amount of noise reaches, got {target:g}: "
+                f"{recipe.guarantee()}"
             )
         guess = bracket.guess()
 

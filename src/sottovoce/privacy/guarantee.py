@@ -13,6 +13,10 @@ from typing import Any, Self
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 
+# Delta may be at most this share of one over the population. At delta = 1/n, publishing the record
+# of one person in n at random would be called private.
+DELTA_SHARE = 0.1
+
 # Printed wherever noise or sampling came from a seed that somebody asked for.
 SEEDED_STAMP = "seeded: for tests, no guarantee against anyone who knows the seed"
 
@@ -71,9 +75,14 @@ class Guarantee:
     not_covered: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if math.isnan(self.epsilon) or self.epsilon < 0:
+        _validate.parse_choices(self)
+        object.__setattr__(self, "epsilon", _validate.number("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", _validate.number("delta", self.delta))
+        if not self.epsilon >= 0:
             raise InvalidInput(f"Expected epsilon >= 0, got {self.epsilon:g}.")
         _validate.delta(self.delta)
+        for name in ("reasons", "assumptions", "not_covered"):
+            object.__setattr__(self, name, _sentences(name, getattr(self, name)))
         if self.verdict is Verdict.HOLDS and math.isinf(self.epsilon):
             raise InvalidInput("Expected a finite epsilon for a guarantee that holds, got inf.")
         if self.verdict is Verdict.NO_GUARANTEE and not self.reasons:
@@ -131,17 +140,17 @@ class Guarantee:
         try:
             return cls(
                 epsilon=number_from_json(data["epsilon"]),
-                delta=float(data["delta"]),
-                unit=Unit(data["unit"]),
-                relation=Relation(data["relation"]),
-                notion=Notion(data.get("notion", Notion.DP)),
+                delta=data["delta"],
+                unit=data["unit"],
+                relation=data["relation"],
+                notion=data.get("notion", Notion.DP),
                 accountant=str(data["accountant"]),
-                verdict=Verdict(data["verdict"]),
-                reasons=tuple(data["reasons"]),
-                assumptions=tuple(data["assumptions"]),
-                not_covered=tuple(data.get("not_covered", ())),
+                verdict=data["verdict"],
+                reasons=data["reasons"],
+                assumptions=data["assumptions"],
+                not_covered=data.get("not_covered", ()),
             )
-        except (KeyError, TypeError) as problem:
+        except (KeyError, TypeError, AttributeError) as problem:
             raise InvalidInput(f"Expected a guarantee in JSON, but {problem!r}.") from problem
 
 
@@ -153,6 +162,13 @@ class Claim:
     log10_epsilon: float
     delta: float
     how: str
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "log10_epsilon", "delta"):
+            object.__setattr__(self, name, _validate.number(name, getattr(self, name)))
+        if not self.epsilon >= 0:
+            raise InvalidInput(f"Expected a claimed epsilon >= 0, got {self.epsilon:g}.")
+        _validate.delta(self.delta)
 
     @classmethod
     def of(cls, epsilon: float, *, delta: float, how: str) -> Self:
@@ -197,6 +213,29 @@ class Statement:
     effective_noise_multiplier: float | None = None
 
 
+def largest_delta(population: int) -> float:
+    """The largest delta of a guarantee for so many units: one tenth of one over their number.
+
+    >>> largest_delta(2_000)
+    5e-05
+    """
+    return DELTA_SHARE / _validate.at_least_one("population", population)
+
+
+def default_delta(population: int) -> float:
+    """A delta for so many units when nobody gave one: the largest, rounded down to two digits.
+
+    Fewer than 100 units get the delta of 100.
+
+    >>> default_delta(2_400), default_delta(1)
+    (4.1e-05, 0.001)
+    """
+    exact = largest_delta(max(_validate.at_least_one("population", population), 100))
+    exponent = math.floor(math.log10(exact)) - 1
+    # A hair more, so that 0.1 / 100 is not rounded down to 0.00099.
+    return float(f"{math.floor(exact / 10.0**exponent * (1 + 1e-12))}e{exponent}")
+
+
 def rounded_up(value: float, digits: int = 3) -> str:
     """Print an epsilon with `digits` significant digits, never less than it is.
 
@@ -213,6 +252,12 @@ def rounded_up(value: float, digits: int = 3) -> str:
         if value >= 1e6
         else f"{float(f'{steps}e{exponent}'):g}"
     )
+
+
+def _sentences(name: str, given: Any) -> tuple[str, ...]:
+    if not isinstance(given, tuple | list) or not all(isinstance(each, str) for each in given):
+        raise InvalidInput(f"Expected {name} to be a list of sentences, got {given!r}.")
+    return tuple(given)
 
 
 def number_to_json(value: float) -> float | str:

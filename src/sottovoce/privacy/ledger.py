@@ -144,13 +144,16 @@ class Ledger:
         """Note a use of private data that no fact in this ledger pays for."""
         self._note("not-covered", sentence, self._not_covered)
 
-    def guarantee(self, delta: float | None = None) -> Guarantee:
-        """What holds after everything that was spent; delta defaults to the budget's."""
+    def guarantee(self, delta: float | None = None, *, population: int | None = None) -> Guarantee:
+        """What holds after everything that was spent; delta defaults to the budget's.
+
+        Delta is judged against the population, the public number of units, where that is given.
+        """
         if delta is None:
             if self.budget is None:
                 raise InvalidInput("Expected a delta, because this ledger has no budget.")
             delta = self.budget.delta
-        return self._account(self._runs, delta)
+        return self._account(self._runs, delta, population)
 
     def sync(self) -> None:
         """Reach the disk: call it before writing a checkpoint or an output that was paid here."""
@@ -172,12 +175,15 @@ class Ledger:
             raise InvalidInput('Expected a ledger in JSON with a list of "records".')
         return cls._replayed(data["records"], None)
 
-    def _account(self, runs: Iterable[Entry], delta: float) -> Guarantee:
+    def _account(
+        self, runs: Iterable[Entry], delta: float, population: int | None = None
+    ) -> Guarantee:
         return account(
             runs,
             unit=self.unit,
             relation=self.relation,
             delta=delta,
+            population=population,
             assumptions=self._assumptions,
             not_covered=self._not_covered,
         )

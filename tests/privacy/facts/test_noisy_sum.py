@@ -152,7 +152,7 @@ def test_json_both_ways() -> None:
         ({"scales": (1.0, 1.0)}, "one noise standard deviation for each of 2"),
         ({"scales": ()}, "one noise standard deviation for each of 0"),
         ({"scales": (-1.0,)}, "Expected every layer scale > 0"),
-        ({"noise_stds": (math.nan,)}, "Expected every noise standard deviation >= 0"),
+        ({"noise_stds": (math.nan,)}, "Expected every noise standard deviation from 0"),
         ({"sampling_rate": None}, "Expected a sampling_rate with Poisson"),
         ({"sampling_rate": 1.5}, "Expected sampling_rate in"),
         ({"sampling": Sampling.SHUFFLE}, "Expected a pool"),

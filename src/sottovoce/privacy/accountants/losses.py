@@ -5,18 +5,32 @@ two neighbours. One loss here is one release; the accountants take them with a c
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput
+
+
+class _Checked:
+    """Parameters that are numbers from 0 up; infinity stands for no protection at all."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            value = _validate.number(field.name, getattr(self, field.name))
+            if not value >= 0:
+                raise InvalidInput(f"Expected {field.name} >= 0, got {value:g}.")
+            object.__setattr__(self, field.name, value)
 
 
 @dataclass(frozen=True)
-class GaussianLoss:
+class GaussianLoss(_Checked):
     """Gaussian noise without amplification; `mu` is sensitivity over standard deviation."""
 
     mu: float
 
 
 @dataclass(frozen=True)
-class PoissonGaussianLoss:
+class PoissonGaussianLoss(_Checked):
     """Gaussian noise on a Poisson sample.
 
     `noise_multiplier` is standard deviation over the norm that one unit adds to the sum; the
@@ -26,38 +40,47 @@ class PoissonGaussianLoss:
     rate: float
     noise_multiplier: float
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.rate("rate", self.rate)
+        _validate.positive("noise_multiplier", self.noise_multiplier)
+
 
 @dataclass(frozen=True)
-class LaplaceLoss:
+class LaplaceLoss(_Checked):
     """Laplace noise; `epsilon` is L1 sensitivity over scale."""
 
     epsilon: float
 
 
 @dataclass(frozen=True)
-class PureLoss:
+class PureLoss(_Checked):
     """Any mechanism with pure epsilon: randomised response, discrete Laplace, exponential."""
 
     epsilon: float
 
 
 @dataclass(frozen=True)
-class ConcentratedLoss:
+class ConcentratedLoss(_Checked):
     """zCDP, for mechanisms whose exact loss depends on the direction (discrete Gaussian)."""
 
     rho: float
 
 
 @dataclass(frozen=True)
-class ApproximateLoss:
+class ApproximateLoss(_Checked):
     """Only epsilon and delta are known of it (a thresholded histogram)."""
 
     epsilon: float
     delta: float
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.delta(self.delta)
+
 
 @dataclass(frozen=True)
-class TokenLoss:
+class TokenLoss(_Checked):
     """One token through M(y|x) = (1-p)[y=x] + p pi(y), at the least likely input.
 
     The output x speaks for x by `log_ratio` = ln(1 + (1-p)/(p pi)); the output x' speaks against it
@@ -66,6 +89,11 @@ class TokenLoss:
 
     replace_probability: float
     smallest_probability: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.probability("replace_probability", self.replace_probability)
+        _validate.between("smallest_probability", self.smallest_probability, 0, 0.5)
 
     @property
     def log_ratio(self) -> float:

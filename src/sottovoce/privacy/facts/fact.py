@@ -8,12 +8,15 @@ steps of a run collapse into one ledger entry with a count.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from enum import StrEnum
 from typing import Any, ClassVar
 
+from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.accountants.losses import Loss
 from sottovoce.privacy.guarantee import SEEDED_STAMP, Notion, Relation, Unit
+
+# No floating point can execute sizes beyond these, and their quotients would underflow.
+SMALLEST_SIZE, LARGEST_SIZE = 1e-50, 1e50
 
 _KINDS: dict[str, type["Fact"]] = {}
 
@@ -36,6 +39,10 @@ class Fact:
 
     def __init_subclass__(cls) -> None:
         _KINDS[cls.kind] = cls
+
+    def __post_init__(self) -> None:
+        """Check every field by its declaration; subclasses call this before their own rules."""
+        _validate.parse_fields(self)
 
     def losses(self, relation: Relation) -> list[tuple[Loss, int]]:
         """What one execution can reveal between neighbours, with counts."""
@@ -60,6 +67,17 @@ class Fact:
         }
 
 
+def checked_size(name: str, value: float) -> float:
+    """A norm, a standard deviation, a scale: above 0, and such that quotients do not underflow.
+
+    >>> checked_size("clip_norm", 1e-320)
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected clip_norm from 1e-50 to 1e+50, got 9.99989e-321.
+    """
+    _validate.positive(name, value)
+    return _validate.between(name, value, SMALLEST_SIZE, LARGEST_SIZE)
+
+
 def fact_from_json(data: Mapping[str, Any]) -> Fact:
     """Read a fact back; what its type does not know is refused.
 
@@ -68,28 +86,17 @@ def fact_from_json(data: Mapping[str, Any]) -> Fact:
     >>> fact_from_json(fact.to_json()) == fact
     True
     """
-    kind = _KINDS.get(data.get("kind", ""))
+    name = data.get("kind")
+    kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise InvalidInput(
-            f"Expected a fact of kind {', '.join(_KINDS)}, got {data.get('kind')!r}."
-        )
-    known = {field.name: field.type for field in fields(kind)}
-    values: dict[str, Any] = {}
-    for name, value in data.items():
-        if name == "kind":
-            continue
-        if name not in known:
-            raise InvalidInput(f"Expected no field {name!r} in a fact of kind {kind.kind}.")
-        values[name] = _decoded(known[name], value)
+        raise InvalidInput(f"Expected a fact of kind {', '.join(_KINDS)}, got {name!r}.")
+    known = {field.name for field in fields(kind)}
+    values = {field: value for field, value in data.items() if field != "kind"}
+    for field in values:
+        if field not in known:
+            raise InvalidInput(f"Expected no field {field!r} in a fact of kind {kind.kind}.")
     try:
+        # The fact itself turns text into enums and lists into tuples.
         return kind(**values)
     except TypeError as problem:
         raise InvalidInput(f"A fact of kind {kind.kind} is incomplete: {problem}.") from problem
-
-
-def _decoded(declared: Any, value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(value)
-    if isinstance(declared, type) and issubclass(declared, StrEnum):
-        return declared(value)
-    return value

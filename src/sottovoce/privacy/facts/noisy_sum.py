@@ -8,7 +8,7 @@ from typing import ClassVar
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.accountants.losses import GaussianLoss, Loss, PoissonGaussianLoss
-from sottovoce.privacy.facts.fact import Fact
+from sottovoce.privacy.facts.fact import LARGEST_SIZE, SMALLEST_SIZE, Fact, checked_size
 from sottovoce.privacy.guarantee import Relation
 
 # Below this share of the clip norm, float32 noise has too few values left to be a Gaussian.
@@ -75,28 +75,43 @@ class NoisySum(Fact):
     kind: ClassVar[str] = "noisy-sum"
 
     def __post_init__(self) -> None:
-        _validate.positive("clip_norm", self.clip_norm)
+        super().__post_init__()
+        checked_size("clip_norm", self.clip_norm)
         _validate.at_least_one("workers", self.workers)
+        if self.rank is not None and not 0 <= self.rank < self.workers:
+            raise InvalidInput(
+                f"Expected a rank from 0 to {self.workers - 1} among {self.workers} workers, got "
+                f"{self.rank}."
+            )
         if not self.scales or len(self.scales) != len(self.noise_stds):
             raise InvalidInput(
                 f"Expected one noise standard deviation for each of {len(self.scales)} layer "
                 f"scales, got {len(self.noise_stds)}."
             )
         for scale, std in zip(self.scales, self.noise_stds, strict=True):
-            _validate.positive("every layer scale", scale)
-            _validate.not_negative("every noise standard deviation", std)
+            checked_size("every layer scale", scale)
+            # Noise near zero is met with an objection below; huge noise would come out as none.
+            _validate.between("every noise standard deviation", std, 0, LARGEST_SIZE)
         if self.sampling is Sampling.POISSON:
             if self.sampling_rate is None:
                 raise InvalidInput("Expected a sampling_rate with Poisson sampling, got none.")
             _validate.rate("sampling_rate", self.sampling_rate)
-        if self.sampling is Sampling.SHUFFLE and self.pool is None:
+            _validate.between("sampling_rate", self.sampling_rate, SMALLEST_SIZE, 1)
+        shuffled = self.sampling is Sampling.SHUFFLE
+        if shuffled and self.pool is None:
             raise InvalidInput("Expected a pool (the name of the epoch) with shuffled batches.")
+        if not shuffled and self.pool is not None:
+            raise InvalidInput(
+                f"Expected a pool with shuffled batches only, got {self.pool!r} with the sampling "
+                f"{self.sampling}: its steps are not disjoint, and every one of them counts."
+            )
 
     def noise_multiplier(self, relation: Relation) -> float:
         """z_eff of the master formula, against the sensitivity under this relation."""
         return self._noise_over_norm() / self._kappa(relation)
 
     def _kappa(self, relation: Relation) -> int:
+        relation = _validate.choice("relation", relation, Relation)
         # Adding one record to a mean can turn the clipped mean around: 2 under both relations.
         mixed = self.contribution is Contribution.MIXED
         return 2 if mixed or relation is Relation.REPLACE_ONE else 1
@@ -114,7 +129,7 @@ class NoisySum(Fact):
         noise = self.noise_multiplier(relation)
         if self.sampling is not Sampling.POISSON or self.sampling_rate == 1:
             # A sample of everybody hides nobody: no amplification, and a closed form.
-            return [(GaussianLoss(1 / noise), 1)]
+            return [(GaussianLoss(1 / noise if noise else math.inf), 1)]
         assert self.sampling_rate is not None
         if self.contribution is Contribution.PER_UNIT:
             # The accountant itself knows that replacing moves the sum twice as far.
@@ -122,6 +137,7 @@ class NoisySum(Fact):
         return [(PoissonGaussianLoss(self.sampling_rate, noise), 1)]
 
     def objections(self, relation: Relation) -> list[str]:
+        relation = _validate.choice("relation", relation, Relation)
         found = []
         if self.rank is not None:
             found.append(

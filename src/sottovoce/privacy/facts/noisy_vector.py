@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+import numpy as np
+
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.accountants.losses import (
@@ -14,7 +16,7 @@ from sottovoce.privacy.accountants.losses import (
     Loss,
     PureLoss,
 )
-from sottovoce.privacy.facts.fact import Fact
+from sottovoce.privacy.facts.fact import LARGEST_SIZE, SMALLEST_SIZE, Fact, checked_size
 from sottovoce.privacy.guarantee import Relation
 
 
@@ -45,10 +47,15 @@ class NoisyVector(Fact):
     kind: ClassVar[str] = "noisy-vector"
 
     def __post_init__(self) -> None:
-        _validate.positive("scale", self.scale)
-        _validate.positive("sensitivity", self.sensitivity)
+        super().__post_init__()
+        # A tiny scale leads to an infinite epsilon; a huge one would come out as none at all.
+        _validate.between("scale", _validate.positive("scale", self.scale), 0, LARGEST_SIZE)
+        checked_size("sensitivity", self.sensitivity)
+        if self.replace_sensitivity is not None:
+            checked_size("replace_sensitivity", self.replace_sensitivity)
         if self.sampling_rate is not None:
             _validate.rate("sampling_rate", self.sampling_rate)
+            _validate.between("sampling_rate", self.sampling_rate, SMALLEST_SIZE, 1)
             if self.noise not in (Noise.LAPLACE, Noise.DISCRETE_LAPLACE):
                 raise InvalidInput(
                     f"Expected Laplace noise where clients are sampled, got {self.noise}."
@@ -56,8 +63,11 @@ class NoisyVector(Fact):
 
     def losses(self, relation: Relation) -> list[tuple[Loss, int]]:
         sensitivity = self.sensitivity
-        if relation is Relation.REPLACE_ONE:
+        if _validate.choice("relation", relation, Relation) is Relation.REPLACE_ONE:
             sensitivity = self.replace_sensitivity or 2 * sensitivity
+            if self.sampling_rate is not None:
+                # Whoever is replaced may also not have been sampled at all.
+                sensitivity = max(sensitivity, self.sensitivity)
         ratio = sensitivity / self.scale
         if self.sampling_rate is not None and self.sampling_rate < 1:
             return [(PureLoss(amplified(ratio, self.sampling_rate)), 1)]
@@ -86,6 +96,10 @@ def amplified(epsilon: float, rate: float) -> float:
     >>> round(amplified(1.0, 0.1), 6)
     0.158565
     """
+    _validate.not_negative("epsilon", epsilon)
+    if _validate.rate("rate", rate) == 1:
+        return epsilon
     if epsilon > 700:
-        return epsilon + math.log(rate)
+        # ln(1 - q + q e^epsilon), of which neither part may be left out where q is tiny.
+        return max(0.0, float(np.logaddexp(epsilon + math.log(rate), math.log1p(-rate))))
     return math.log1p(rate * math.expm1(epsilon))

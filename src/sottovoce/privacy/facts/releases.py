@@ -21,6 +21,7 @@ class BoundedRelease(Fact):
     kind: ClassVar[str] = "bounded-release"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _validate.not_negative("epsilon", self.epsilon)
         _validate.delta(self.delta)
 
@@ -41,6 +42,7 @@ class MetricRelease(Fact):
     notion: ClassVar[Notion] = Notion.METRIC_DP
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _validate.not_negative("epsilon", self.epsilon)
 
     def losses(self, relation: Relation) -> list[tuple[Loss, int]]:

@@ -37,6 +37,7 @@ class ReplacedTokens(Fact):
     kind: ClassVar[str] = "replaced-tokens"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _validate.probability("replace_probability", self.replace_probability)
         _validate.probability("recall", self.recall)
         _validate.at_least_one("tokens", self.tokens)
@@ -51,7 +52,7 @@ class ReplacedTokens(Fact):
         return [(TokenLoss(effective, self.smallest_probability), self.tokens)]
 
     def objections(self, relation: Relation) -> list[str]:
-        if relation is Relation.ADD_OR_REMOVE:
+        if _validate.choice("relation", relation, Relation) is Relation.ADD_OR_REMOVE:
             return [
                 "the number and the types of private tokens are released as they are; only the "
                 "relation replace-one can be vouched for"

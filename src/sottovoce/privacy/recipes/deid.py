@@ -49,6 +49,7 @@ class DeidRecipe:
     histogram_epsilon: float = 1.0
 
     def __post_init__(self) -> None:
+        _validate.parse_fields(self)
         _validate.probability("p", self.p)
         _validate.probability("recall", self.recall)
         _validate.at_least_one("tokens", self.tokens)
@@ -158,6 +159,8 @@ def histogram_threshold(epsilon: float, delta: float) -> float:
     >>> round(histogram_threshold(1.0, 1e-6), 6)
     14.122363
     """
+    _validate.positive("epsilon", epsilon)
+    _validate.positive("delta", _validate.delta(delta))
     return 1 + math.log(1 / (2 * delta)) / epsilon
 
 
@@ -167,5 +170,6 @@ def singleton_leak(corpus_size: int, p: float) -> float:
     >>> round(singleton_leak(1000, 1.0), 6)
     0.632305
     """
-    n = corpus_size
+    n = _validate.at_least_one("corpus_size", corpus_size)
+    _validate.probability("p", p)
     return 1 - p * (1 - 1 / n) * (1 - p / n) ** (n - 1)

@@ -45,6 +45,8 @@ def kernel_weights(nbest: int, sigma: float, kernel: Kernel = Kernel.RAW) -> lis
     >>> round(sum(kernel_weights(20, 5.0)), 6)
     6.765984
     """
+    kernel = _validate.choice("kernel", kernel, Kernel)
+    _validate.positive("sigma", sigma)
     steps = [rank / sigma for rank in range(nbest)]
     # A product overflows to infinity, and exp(-infinity) is 0; a power would raise.
     weights = [math.exp(-step * step / 2) for step in steps]
@@ -86,6 +88,7 @@ class FederateRecipe:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
+        _validate.parse_fields(self)
         _validate.positive("scale", self.scale)
         _validate.positive("sigma", self.sigma)
         _validate.at_least_one("max words", self.max_words)

@@ -5,7 +5,7 @@ answer before and the answer after are one computation.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,10 +22,15 @@ from sottovoce.privacy.facts import (
     NoisyVector,
     Sampling,
     ScaleSource,
+    Unprotected,
 )
 from sottovoce.privacy.guarantee import Guarantee, Relation, Statement, Unit
 
 UNCHARGED = "hyper-parameters, the number of steps and the checkpoint were fixed beforehand"
+UNKNOWN_SCALES = (
+    "the layer scales are not known yet, and with the same noise in every layer the largest of "
+    "them weakens the guarantee; give them, or a bound of them"
+)
 
 
 class Method(StrEnum):
@@ -49,6 +54,33 @@ class Decay(StrEnum):
                 return math.exp(-tau * epoch)
 
 
+# The named decays, a function of the epoch, or the factors themselves, one an epoch.
+AnyDecay = Decay | Callable[[int], float] | tuple[float, ...]
+
+
+def decay_factors(decay: AnyDecay, epochs: int) -> Decay | tuple[float, ...]:
+    """Ask a decay function for every epoch, once: what it would answer later no longer matters.
+
+    Named decays are returned as they are.
+
+    >>> decay_factors(lambda epoch: 1 / (1 + epoch), epochs=2)
+    (1.0, 0.5)
+    """
+    _validate.at_least_one("epochs", epochs)
+    if isinstance(decay, str):
+        return _validate.choice("decay", decay, Decay)
+    if callable(decay):
+        decay = tuple(decay(epoch) for epoch in range(epochs))
+    if not isinstance(decay, tuple) or len(decay) < epochs:
+        raise InvalidInput(
+            f"Expected a decay with one factor for each of {epochs} epochs, got {decay!r}."
+        )
+    return tuple(
+        _validate.number("the decay", _validate.positive("the decay", factor))
+        for factor in decay[:epochs]
+    )
+
+
 class NoiseSplit(StrEnum):
     """How N workers share the noise: so that the sum has it all, or y/N each as printed."""
 
@@ -67,6 +99,11 @@ class NoiseShape(StrEnum):
 class TrainingRecipe:
     """DP-SGD, or eDP-SGD exactly or as printed. Clip norms cancel out and are not needed.
 
+    `alpha` are the layer scales that will run. Without them, scales from any source but `ones`
+    count as unknown: noise in proportion to them needs no knowledge, but isotropic noise has no
+    guarantee until they are known, or bounded by `max_alpha`. `population` is the public number of
+    units, against which delta is judged. A decay function is asked once for every epoch.
+
     >>> advertised = TrainingRecipe(method=Method.EDP_SGD, noise_multiplier=1.0,
     ...     decay=Decay.LINEAR, tau=0.1, epochs=10, steps_per_epoch=140,
     ...     sampling=Sampling.POISSON, sampling_rate=0.007, delta=5e-4,
@@ -81,21 +118,27 @@ class TrainingRecipe:
     epochs: int
     delta: float
     steps_per_epoch: int = 1
-    decay: Decay | Callable[[int], float] = Decay.NONE
+    decay: AnyDecay = Decay.NONE
     tau: float = 0.0
     sampling: Sampling = Sampling.POISSON
     sampling_rate: float | None = None
     workers: int = 1
     noise_split: NoiseSplit = NoiseSplit.EXACT
     noise_shape: NoiseShape = NoiseShape.SCALED
-    alpha: tuple[float, ...] = (1.0,)
+    alpha: tuple[float, ...] | None = None
+    max_alpha: float | None = None
     alpha_source: ScaleSource = ScaleSource.ONES
     alpha_noise_multiplier: float = 10.0
     contribution: Contribution | None = None
     unit: Unit = Unit.EXAMPLE
     relation: Relation | None = None
+    population: int | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "decay", decay_factors(self.decay, self.epochs))
+        _validate.parse_fields(self)
+        if self.population is not None:
+            _validate.at_least_one("population", self.population)
         _validate.positive("noise multiplier", self.noise_multiplier)
         _validate.at_least_one("epochs", self.epochs)
         _validate.at_least_one("steps per epoch", self.steps_per_epoch)
@@ -105,8 +148,23 @@ class TrainingRecipe:
         _validate.positive("alpha noise multiplier", self.alpha_noise_multiplier)
         if self.delta == 0:
             raise InvalidInput("Expected delta > 0: Gaussian noise gives no pure epsilon, got 0.")
-        for scale in self.alpha:
-            _validate.positive("every alpha", scale)
+        if self.max_alpha is not None:
+            _validate.positive("max alpha", self.max_alpha)
+        if self.alpha is not None:
+            if not self.alpha:
+                raise InvalidInput("Expected at least one alpha, got an empty list.")
+            for scale in self.alpha:
+                _validate.positive("every alpha", scale)
+                if self.max_alpha is not None and scale > self.max_alpha:
+                    raise InvalidInput(
+                        f"Expected every alpha to be at most {self.max_alpha:g}, as declared, got "
+                        f"{scale:g}."
+                    )
+        if self.method is Method.EDP_SGD and self.contribution is Contribution.PER_UNIT:
+            raise InvalidInput(
+                "Expected mixed contributions with edp-sgd, which clips the mean of a worker, got "
+                "per-unit."
+            )
         if self.unit not in (Unit.EXAMPLE, Unit.USER):
             raise InvalidInput(f"Expected the unit example or user in training, got {self.unit}.")
         if self.sampling is Sampling.POISSON and self.sampling_rate is None:
@@ -133,11 +191,22 @@ class TrainingRecipe:
         """The advertised noise multiplier of one epoch, counted from 0."""
         if isinstance(self.decay, Decay):
             return self.noise_multiplier * self.decay.factor(self.tau, epoch)
-        return self.noise_multiplier * _validate.positive("the decay", self.decay(epoch))
+        assert isinstance(self.decay, tuple)  # since construction
+        return self.noise_multiplier * self.decay[epoch]
 
     def noise_multipliers(self) -> list[float]:
         """The advertised noise multiplier of every epoch."""
         return [self.noise_multiplier_of(epoch) for epoch in range(self.epochs)]
+
+    @property
+    def _scales(self) -> tuple[float, ...] | None:
+        """The scales to account with; None if isotropic noise meets scales that nobody knows."""
+        if self.alpha is not None:
+            return self.alpha
+        isotropic = self.noise_shape is NoiseShape.ISOTROPIC
+        if self.alpha_source is ScaleSource.ONES or not isotropic:
+            return (1.0,)  # where the noise has the same scales, they cancel out
+        return None if self.max_alpha is None else (self.max_alpha,)
 
     def step(self, epoch: int) -> NoisySum:
         """The fact of one step in this epoch, in units of the clip norm."""
@@ -145,13 +214,16 @@ class TrainingRecipe:
         if self.noise_split is NoiseSplit.PAPER:
             # N independent draws of y/N have the variance of one draw divided by N.
             std /= math.sqrt(self.workers)
+        alpha = self._scales
+        if alpha is None:
+            raise InvalidInput(f"Expected layer scales: {UNKNOWN_SCALES}.")
         scaled = self.noise_shape is NoiseShape.SCALED
         shuffled = self.sampling is Sampling.SHUFFLE
         return NoisySum(
             unit=self.unit,
             clip_norm=1.0,
-            scales=self.alpha,
-            noise_stds=tuple(std * scale if scaled else std for scale in self.alpha),
+            scales=alpha,
+            noise_stds=tuple(std * scale if scaled else std for scale in alpha),
             contribution=self._contribution,
             assignment=Assignment.POSITIONAL if shuffled else Assignment.INDEPENDENT,
             sampling=self.sampling,
@@ -179,22 +251,33 @@ class TrainingRecipe:
         )
 
     def guarantee(self) -> Guarantee:
+        entries: Iterable[Entry] = self.entries()
+        if self._scales is None:
+            entries = [Entry(Unprotected(unit=self.unit, reason=UNKNOWN_SCALES))]
         return account(
-            self.entries(),
+            entries,
             unit=self.unit,
             relation=self.neighbours,
             delta=self.delta,
+            population=self.population,
             assumptions=[UNCHARGED, *self._assumptions()],
         )
 
     def _assumptions(self) -> Iterator[str]:
         if self.alpha_source is ScaleSource.PUBLIC:
             yield "the batch that set the layer scales is public"
+        if self.noise_shape is NoiseShape.ISOTROPIC and self.alpha_source is not ScaleSource.ONES:
+            if self.alpha is not None:
+                yield f"the largest layer scale is {max(self.alpha):g}"
+            elif self.max_alpha is not None:
+                yield f"no layer scale is above {self.max_alpha:g}"
         if self.unit is Unit.USER:
             yield "users are sampled, and all that a user brings is clipped as one vector"
 
     def statement(self) -> Statement:
-        relation = self.neighbours
+        effective = None
+        if self._scales is not None:
+            effective = self.step(0).noise_multiplier(self.neighbours)
         return Statement(
             claimed=papers.zcdp(
                 self.noise_multipliers(),
@@ -203,5 +286,5 @@ class TrainingRecipe:
                 "epsilon = rho + 2 sqrt(rho ln(1/delta))",
             ),
             guarantee=self.guarantee(),
-            effective_noise_multiplier=self.step(0).noise_multiplier(relation),
+            effective_noise_multiplier=effective,
         )

@@ -33,6 +33,7 @@ class ReplacedValues(Fact):
     kind: ClassVar[str] = "replaced-values"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         lists = (
             self.counts, self.replace_probabilities, self.smallest_probabilities,
             self.epsilons, self.recalls,

@@ -52,7 +52,9 @@ def whole(epsilon: float = 2.0) -> AuditResult:
 
 
 def test_files_both_ways(tmp_path: Path) -> None:
-    assert whole().write(tmp_path) == tmp_path / "audit.json"
+    assert whole().write(tmp_path, publish=True) == tmp_path / "audit.json"
+    assert AuditResult.read(tmp_path) == whole()
+    assert whole().write(tmp_path) == tmp_path / "private" / "audit.json"
     assert AuditResult.read(tmp_path) == whole()
 
 

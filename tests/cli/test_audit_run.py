@@ -14,6 +14,7 @@ from sottovoce.audit import AuditResult
 from sottovoce.audit.canaries import read_canaries
 from sottovoce.cli import audit_run
 from sottovoce.corpora import Utterance
+from sottovoce.io.run_folder import RunFolder
 
 torch.set_num_threads(1)
 PARTS = small_parts(train=200)
@@ -58,7 +59,7 @@ def test_the_loss_attack_and_what_was_left_out(run_cli: RunCli, run: Path) -> No
     result = run_cli("audit", run, *LOSS, "--json")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
-    assert found == json.loads((run / "audit.json").read_text())
+    assert found == json.loads((run / "private/audit.json").read_text())
     assert [attack["attack"] for attack in found["attacks"]] == ["loss threshold"]
     assert AuditResult.read(run).guarantee is not None
     (note,) = (note for note in found["notes"] if "labels" in note)
@@ -72,7 +73,13 @@ def test_the_loss_attack_and_what_was_left_out(run_cli: RunCli, run: Path) -> No
         if u.intent not in seen or any((s[2:] or s) not in seen[u.intent] for s in u.slots)
     ]  # fmt: skip
     assert int(note.split()[0]) == 2 + len(unknown)  # the two strange ones as well
-    assert "AUC" in (run / "README.md").read_text()
+    assert "AUC" not in (run / "README.md").read_text()
+    assert not (run / "audit.json").exists()
+    run_cli("audit", run, *LOSS, "--publish")
+    assert json.loads((run / "audit.json").read_text())["attacks"] == found["attacks"]
+    card = (run / "README.md").read_text()
+    assert "AUC" in card
+    assert "no guarantee covers them" in card
     text = run_cli("audit", run, *LOSS).stdout
     assert "loss threshold" in text
     assert "Guarantee: " in text
@@ -85,7 +92,6 @@ def test_a_guarantee_of_1_is_not_contradicted(run_cli: RunCli, run: Path) -> Non
     (bound,) = found["bounds"]
     assert bound["epsilon_lower"] <= found["guarantee"]["epsilon"] <= 1
     assert found["defects"] == found["not_compared"] == []
-    assert "At least epsilon" in (run / "README.md").read_text()
 
 
 def test_a_model_that_memorises_is_caught(run_cli: RunCli, place: Path, tmp_path: Path) -> None:
@@ -94,6 +100,7 @@ def test_a_model_that_memorises_is_caught(run_cli: RunCli, place: Path, tmp_path
     found = json.loads(run_cli("audit", run, *ONE_RUN, "--json").stdout)
     (bound,) = found["bounds"]
     assert bound["epsilon_lower"] > 0.5, bound
+    run_cli("audit", run, *ONE_RUN, "--publish")
     shown = " ".join((run / "README.md").read_text().split())
     assert f"At least epsilon = {bound['epsilon_lower']:.3g}" in shown
     # A promise that these weights cannot keep is called false.
@@ -108,9 +115,9 @@ def test_as_printed_is_audited_by_pairs(run_cli: RunCli, place: Path, tmp_path: 
     run = tmp_path / "run"
     printed = ("--method", "edp-sgd", "--as-printed", "--noise-multiplier", 0.01, "--workers", 2)
     command("train", place / "calls", *OPTIONS, *printed, "--canaries", 20, "-o", run)
-    sizes = json.loads((run / "run.json").read_text())["data"]
+    sizes = RunFolder(run).private_part()["data"]
     assert sizes["train"] == len(PARTS.train) + 10  # one of each pair, whatever the coins
-    assert len(read_canaries(run / "canaries.jsonl").utterances) == 20
+    assert len(read_canaries(run / "private/canaries.jsonl").utterances) == 20
     found = json.loads(run_cli("audit", run, "--attack", "one-run", "--json").stdout)
     (bound,) = found["bounds"]
     assert bound["relation"] == "replace-one"
@@ -130,7 +137,7 @@ def test_references_are_kept(run_cli: RunCli, run: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(audit_run, "_trained", counted)
     assert run_cli("audit", run, *few).exit_code == 130
-    assert not (run / "audit.json").exists()
+    assert not (run / "private/audit.json").exists()
     result = run_cli("audit", run, *few)
     assert result.exit_code == 0, result.stderr
     assert len(calls) == 3  # the first was kept, the second is trained again
@@ -153,9 +160,9 @@ def test_a_shadow_of_another_domain(run_cli: RunCli, run: Path, tmp_path: Path) 
 
 
 def test_other_data_can_be_named(run_cli: RunCli, place: Path, run: Path) -> None:
-    kept = json.loads((run / "run.json").read_text())
+    kept = json.loads((run / "private/run.json").read_text())
     kept["source"]["data"] = "gone"
-    (run / "run.json").write_text(json.dumps(kept))
+    (run / "private/run.json").write_text(json.dumps(kept))
     result = run_cli("audit", run, *LOSS)
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert "with --data, because gone is not there" in result.stderr

@@ -14,6 +14,7 @@ from tests.conftest import RunCli
 from tests.nlu.small import OPTIONS, small_parts, write_parts
 from tests.nlu.tiny import tiny_bert
 
+from sottovoce.io.run_folder import RunFolder
 from sottovoce.nlu.encoders.bert import save_encoder
 from sottovoce.nlu.run import load_run
 from sottovoce.privacy.ledger import Ledger
@@ -23,7 +24,6 @@ PRIVATE = ("--method", "dp-sgd", "--noise-multiplier", 2)
 SENTENCES = {
     "labels": "read off the private data",
     "population": "the number of examples",
-    "scores": "the scores on the valid and test parts",
 }
 
 
@@ -39,8 +39,8 @@ def test_a_private_run_leaves_a_whole_folder(run_cli: RunCli, data: Path, tmp_pa
     assert "epsilon = 3, delta" in " ".join(result.stdout.split())
     assert "semantic error rate" in result.stdout
     assert sorted(path.name for path in run.iterdir()) == [
-        "README.md", "config.json", "labels.json", "ledger.jsonl", "model.safetensors", "run.json",
-        "settings.json", "words.json",
+        "README.md", "config.json", "labels.json", "ledger.jsonl", "model.safetensors", "private",
+        "run.json", "words.json",
     ]  # fmt: skip
     loaded = load_run(run)
     assert loaded.model.predict([["redial"]])[0].intent in loaded.schema.intents
@@ -51,7 +51,10 @@ def test_a_private_run_leaves_a_whole_folder(run_cli: RunCli, data: Path, tmp_pa
     for sentence in SENTENCES.values():
         assert any(sentence in each for each in guarantee["not_covered"])
         assert sentence in (run / "README.md").read_text()
-    assert loaded.run["source"]["data"] == str(data)
+    kept = RunFolder(run).private_part()
+    assert kept["source"]["data"] == str(data)
+    assert kept["data"] == {"train": 120, "valid": 30, "test": 80}
+    assert set(kept["metrics"]) == {"valid", "test"}
     again = run_cli("train", data, *OPTIONS, "-o", run)
     assert again.exit_code == 2
     assert again.stderr.startswith("Error: Expected an empty folder, got a finished run in")
@@ -65,7 +68,9 @@ def test_json_of_a_run_without_a_guarantee(run_cli: RunCli, data: Path, tmp_path
     result = run_cli("train", data, *OPTIONS, *printed, "-o", tmp_path / "run", "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     found = json.loads(result.stdout)
+    private = found.pop("private")
     assert found == json.loads((tmp_path / "run" / "run.json").read_text())
+    assert private == RunFolder(tmp_path / "run").private_part()
     assert found["guarantee"]["verdict"] == "no-guarantee"
     assert found["claimed"]["epsilon"] is not None
 
@@ -146,7 +151,7 @@ def test_ctrl_c_and_resume(run_cli: RunCli, data: Path, tmp_path: Path) -> None:
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    while process.poll() is None and not (run / "checkpoint.pt").exists():
+    while process.poll() is None and not (run / "private/checkpoint.pt").exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=120)
@@ -173,7 +178,7 @@ def test_ctrl_c_and_resume(run_cli: RunCli, data: Path, tmp_path: Path) -> None:
     steps = [each["step"] for each in found["history"]]
     assert steps == sorted(steps)
     assert steps[0] == min(spent, 6)  # what was seen before the stop is still told
-    assert not list(run.glob("checkpoint*"))
+    assert not list(run.rglob("checkpoint*"))
 
 
 def test_two_processes_write_one_run(data: Path, tmp_path: Path) -> None:
@@ -199,8 +204,8 @@ def test_two_processes_write_one_run(data: Path, tmp_path: Path) -> None:
     assert whole.guarantee(guarantee["delta"]).epsilon == pytest.approx(guarantee["epsilon"])
     for rank in range(2):
         assert (run / f"ledger.rank{rank}.jsonl").exists()
-    assert not list(run.glob("checkpoint*"))
-    assert load_run(run).run == found
+    assert not list(run.rglob("checkpoint*"))
+    assert load_run(run).run | {"private": RunFolder(run).private_part()} == found
 
 
 @pytest.mark.parametrize("named", ["by the option", "in the environment"])

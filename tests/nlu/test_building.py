@@ -94,7 +94,7 @@ def test_a_private_vocabulary_is_paid_once(tmp_path: Path) -> None:
     words = encoder_of(made).vocabulary
     assert words.source is WordSource.DP
     assert words.listed  # so large an epsilon finds some
-    assert list(words.listed) == json.loads((tmp_path / VOCABULARY).read_text())
+    assert list(words.listed) == json.loads((tmp_path / "private" / VOCABULARY).read_text())
     (entry,) = Ledger.read(tmp_path / LEDGER).entries
     assert isinstance(entry.fact, BoundedRelease)
     assert (entry.fact.epsilon, entry.count) == (40.0, 1)

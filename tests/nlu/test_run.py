@@ -8,6 +8,7 @@ import torch
 from tests.nlu.tiny import SCHEMA, UTTERANCES, shake, tiny_bert, tiny_clc
 
 from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import RunFolder
 from sottovoce.nlu.encoders.base import Encoder
 from sottovoce.nlu.encoders.bert import Bert, save_encoder
 from sottovoce.nlu.encoders.tuning import Tuned, Tuning, tune
@@ -41,13 +42,15 @@ def test_a_clc_run_both_ways(tmp_path: Path) -> None:
     loaded = load_run(tmp_path / "run")
     same(model, loaded.model)
     assert loaded.schema == SCHEMA
-    assert loaded.run == {"verb": "train", "history": [{"step": 0, "loss": "inf"}]}
+    assert loaded.run == {"verb": "train", "history": [{"step": 0}]}
+    assert RunFolder(tmp_path / "run").private_part() == {"history": [{"loss": "inf"}]}
     assert not loaded.model.training
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "README.md",
         "config.json",
         "labels.json",
         "model.safetensors",
+        "private",
         "run.json",
         "words.json",
     ]
@@ -93,13 +96,15 @@ def test_the_ledger_comes_along(tmp_path: Path) -> None:
 def test_an_audit_is_of_the_weights_it_was_made_for(tmp_path: Path) -> None:
     model = made(tiny_clc())
     save_run(tmp_path, model, RUN)
-    (tmp_path / "audit.json").write_text(json.dumps({"audit": 1, "bounds": [], "attacks": []}))
+    places = (tmp_path / "audit.json", tmp_path / "private/audit.json")
+    for place in places:
+        place.write_text(json.dumps({"audit": 1, "bounds": [], "attacks": []}))
     save_run(tmp_path, model, RUN)
-    assert (tmp_path / "audit.json").is_file()
+    assert all(place.is_file() for place in places)
     shake(model)
     save_run(tmp_path, model, RUN)
-    assert not (tmp_path / "audit.json").is_file()
-    assert (tmp_path / EARLIER_AUDIT).is_file()
+    assert not any(place.is_file() for place in places)
+    assert (tmp_path / "private" / EARLIER_AUDIT).is_file()
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +112,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("run")
     torch.manual_seed(0)
     save_run(folder, made(tiny_clc()), RUN)
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def changed(content: bytes, **values: Any) -> bytes:

@@ -1,6 +1,7 @@
 """The result of an audit: attacks, bounds, exposures and the guarantee they are held against.
 
-It is written as audit.json beside run.json; the model card and the report read it from there.
+It is written as private/audit.json, since its figures come from the training data. The report reads
+it there; the model card shows it only where it was published as audit.json beside run.json.
 """
 
 import json
@@ -13,8 +14,9 @@ from sottovoce.audit.bounds import LowerBound, rounded_down
 from sottovoce.audit.duplicates import LeftOut
 from sottovoce.audit.exposure import Exposure
 from sottovoce.audit.outcome import AttackOutcome, strongest
-from sottovoce.corpora.atomic import text_output
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import text_output
+from sottovoce.io.run_folder import RunFolder
 from sottovoce.privacy.guarantee import Guarantee, rounded_up
 
 FILE = "audit.json"
@@ -103,9 +105,13 @@ class AuditResult:
         except (KeyError, TypeError, ValueError) as problem:
             raise InvalidInput(f"Expected an audit in JSON, but {problem!r}.") from problem
 
-    def write(self, folder: Path | str) -> Path:
-        """Write audit.json into the folder of a run, whole or not at all."""
-        path = Path(folder) / FILE
+    def write(self, folder: Path | str, *, publish: bool = False) -> Path:
+        """Write it into the private part of a run folder, or to where it is shared."""
+        if not Path(folder).is_dir():
+            raise InvalidInput(f"Expected an existing folder for {FILE}, found none at {folder}.")
+        if not publish:
+            return RunFolder(folder).write_private(FILE, self.to_json())
+        path = RunFolder(folder).public(FILE)
         with text_output(path) as stream:
             json.dump(self.to_json(), stream, indent=2, allow_nan=False)
             stream.write("\n")
@@ -114,7 +120,7 @@ class AuditResult:
     @classmethod
     def read(cls, folder: Path | str) -> Self:
         """Read the audit.json of a run."""
-        path = Path(folder) / FILE
+        path = RunFolder(folder).find_private(FILE)
         try:
             return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
         except (json.JSONDecodeError, UnicodeDecodeError) as problem:

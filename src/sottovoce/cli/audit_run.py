@@ -4,7 +4,6 @@ The audit knows scoring functions and the models know nothing of attacks; here t
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from sottovoce.corpora import Utterance
 from sottovoce.corpora.parts import Parts, load_parts
 from sottovoce.corpora.splits import By, Split, parse_ratios
 from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -72,6 +72,12 @@ ATTACKS = ("loss", "shadow", "lira", "rmia", "one-run", "all")
 @click.option(
     "--confidence", type=float, default=0.95, show_default=True, help="Of intervals and bounds."
 )
+@click.option(
+    "--publish",
+    is_flag=True,
+    help="Also write audit.json to where it is shared, and into the model card; it is computed "
+    "from private data, and not covered.",
+)
 @json_option
 def audit_run(
     run: Path,
@@ -84,11 +90,12 @@ def audit_run(
     most: int,
     guesses: int | None,
     confidence: float,
+    publish: bool,
     as_json: bool,
 ) -> None:
-    """Attack the trained run in the folder RUN and write audit.json into it.
+    """Attack the trained run in the folder RUN and write private/audit.json into it.
 
-    The loss attack is free; lira and rmia train reference models (kept in RUN/references, so an
+    The loss attack is free; lira and rmia train reference models (kept in RUN/private, so an
     interrupted audit goes on); shadow needs --shadow; one-run needs a run of train --canaries.
 
     \b
@@ -107,7 +114,10 @@ def audit_run(
         confidence=confidence,
     )
     result.write(run)
-    _renew_card(run)
+    RunFolder(run).protect()
+    if publish:
+        result.write(run, publish=True)
+        _renew_card(run)
     if as_json:
         print_json(result.to_json())
     else:
@@ -135,7 +145,8 @@ def audit_folder(
     from sottovoce.privacy.noise import NoiseSource
 
     loaded = load_run(folder)
-    model, settings = loaded.model, Settings.from_json(loaded.run["asked"])
+    known_run = RunFolder(folder).read_run(private=True)
+    model, settings = loaded.model, Settings.from_json(known_run["asked"])
     guarantee = Guarantee.from_json(loaded.run["guarantee"])
     known = list(filter(model.schema.fits(), parts.test))
     # The same stand trial every time, so that reference models that were kept are of use.
@@ -151,7 +162,8 @@ def audit_folder(
             attacks=wanted,
             train=_trainer(settings, model, parts) if asked_for_references else None,
             models=references,
-            folder=folder / REFERENCES / _name((*tried.members, *tried.non_members), references),
+            folder=RunFolder(folder).private(REFERENCES)
+            / _name((*tried.members, *tried.non_members), references),
             shadow=_shadow(settings, shadow, model) if shadow and asked_for_shadow else None,
             canaries=planted(folder, guarantee.relation),
             guesses=guesses,
@@ -178,10 +190,10 @@ def load_parts_of(
 ) -> Parts:
     """The data a run was trained on: as named here, or as its run.json remembers."""
     try:
-        known: Any = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError, UnicodeDecodeError):
+        known: Any = RunFolder(run).read_run(private=True)
+    except InvalidInput:
         raise InvalidInput(f"Expected a trained run in {run}, found none.") from None
-    if not isinstance(known, dict) or not {"asked", "configuration", "guarantee"} <= known.keys():
+    if not {"asked", "configuration", "guarantee"} <= known.keys():
         raise InvalidInput(f"Expected a run of `sottovoce train` in {run}, got another one.")
     source: dict[str, Any] = known.get("source") or {}
     path = data or source.get("data")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sottovoce.corpora.parts import Parts
 from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from sottovoce.audit.canaries import CanaryPairs, TextCanaries
@@ -36,17 +37,18 @@ def plant(
     *,
     again: bool = False,
 ) -> Parts:
-    """Add `count` canaries to the train part, each by a fair coin, and keep them in the folder.
+    """Add `count` canaries to the train part, each by a fair coin.
 
-    Under replace-one they come in pairs, of which the coin chooses one. A run that goes on `again`
-    takes those it has.
+    They are kept in the private part of the folder; a run that goes on `again` takes those it has.
+    Under replace-one they come in pairs, of which the coin chooses one.
     """
     from sottovoce.audit.canaries import read_canaries, text_canaries, write_canaries
     from sottovoce.corpora.synthetic import DOMAINS, generate
     from sottovoce.privacy.noise import NoiseSource
 
-    if again and (folder / FILE).exists():
-        return _with(parts, read_canaries(folder / FILE), relation)
+    path = RunFolder(folder).private(FILE)
+    if again and path.exists():
+        return _with(parts, read_canaries(path), relation)
     # Words come from the built-in corpora, so the canaries themselves tell nothing private.
     words = {
         token
@@ -61,7 +63,7 @@ def plant(
         source=NoiseSource(),
         known={utterance.text for utterance in parts.train},
     )
-    write_canaries(folder / FILE, canaries)
+    write_canaries(path, canaries)
     return _with(parts, canaries, relation)
 
 
@@ -69,7 +71,7 @@ def planted(folder: Path, relation: "Relation") -> "TextCanaries | CanaryPairs |
     """The canaries of a run, as its guarantee can be held against them; None if it has none."""
     from sottovoce.audit.canaries import read_canaries
 
-    path = folder / FILE
+    path = RunFolder(folder).find_private(FILE)
     return _arranged(read_canaries(path), relation) if path.exists() else None
 
 

@@ -1,7 +1,7 @@
 """`sottovoce train`: a joint intent and slot model, by sgd, dp-sgd or edp-sgd."""
 
-import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +9,13 @@ import click
 
 from sottovoce.cli.canaries import check_canaries, plant
 from sottovoce.cli.console import json_option, print_json
-from sottovoce.cli.run_folder import RUN, begin, clear, merged
+from sottovoce.cli.run_folder import begin, check_folder, clear, hash_records, hash_schema, merged
 from sottovoce.cli.training_options import check_samples, settings_from, settings_options
 from sottovoce.cli.training_progress import steps_bar, stopping
 from sottovoce.corpora.parts import load_parts
 from sottovoce.corpora.splits import By, Split, parse_ratios
 from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import RunFolder
 
 
 @click.command()
@@ -36,6 +37,12 @@ from sottovoce.errors import InvalidInput
     type=click.IntRange(min=2),
     help="Plant so many canaries, each by a fair coin, for `audit --attack one-run`.",
 )
+@click.option(
+    "--publish-metrics",
+    is_flag=True,
+    help="Put the scores into run.json and the model card, listed as not covered "
+    "[default: they stay in private/].",
+)
 @click.option("--resume", is_flag=True, help="Continue an interrupted run in the folder.")
 @json_option
 def train(
@@ -47,11 +54,15 @@ def train(
     test: str | None,
     split: str | None,
     canaries: int | None,
+    publish_metrics: bool,
     resume: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Train an intent and slot model on DATA, a folder with train, valid and test, or a file.
+
+    What lies at the top of the folder of the run may be shared; private/ stays with you: it has
+    exact counts, times, losses and scores, which no guarantee covers.
 
     \b
     Examples: sottovoce train snips/ --method dp-sgd --epsilon 3 -o run
@@ -78,46 +89,55 @@ def train(
         "labels": labels,
         "public_labels": public_labels,
         "canaries": canaries,
+        "publish_metrics": publish_metrics,
     }
     where = Path(folder)
     worker = join_workers()
     leads = worker.rank == 0
     if canaries is not None:
         check_canaries(canaries, settings.relation, alone=worker.alone)
-    if leads:
-        begin(where, settings.to_json(), source, resume=resume)
-    if canaries is not None:
-        parts = plant(parts, canaries, schema.intents, settings.relation, where, again=resume)
-    bar = steps_bar("Training", quiet=not leads)
-    with bar as tell, stopping(alone=worker.alone) as should_stop:
-        trained = train_model(
-            settings,
-            parts,
-            schema,
-            folder=where,
-            resume=resume,
-            on_step=tell,
-            should_stop=should_stop,
-        )
-    leave_workers()
-    if not leads:
-        return
-    if trained.fitted.stopped:
-        steps = trained.run["configuration"]["steps"]
-        click.echo(
-            f"Stopped after step {trained.fitted.steps:,} of {steps:,}; continue with the same "
-            "command and --resume.",
-            err=True,
-        )
-        sys.exit(130)
-    trained.run["source"] = source
-    save_run(where, trained.model, trained.run, ledger=merged(trained.fitted.ledger, where))
-    clear(where)
-    run = json.loads((where / RUN).read_text(encoding="utf-8"))  # as it is kept: no infinities
+    with ExitStack() as held:
+        if leads:
+            check_folder(where, resume=resume)
+            held.enter_context(RunFolder(where).lock())
+            hashes = {
+                "training data": hash_records(where, parts.train),
+                "labels": hash_schema(where, schema),
+            }
+            begin(where, settings.to_json(), source, hashes, resume=resume)
+        if canaries is not None:
+            parts = plant(parts, canaries, schema.intents, settings.relation, where, again=resume)
+        bar = steps_bar("Training", quiet=not leads)
+        with bar as tell, stopping(alone=worker.alone) as should_stop:
+            trained = train_model(
+                settings,
+                parts,
+                schema,
+                folder=where,
+                resume=resume,
+                publish_metrics=publish_metrics,
+                on_step=tell,
+                should_stop=should_stop,
+            )
+        leave_workers()
+        if not leads:
+            return
+        if trained.fitted.stopped:
+            steps = trained.run["configuration"]["steps"]
+            click.echo(
+                f"Stopped after step {trained.fitted.steps:,} of {steps:,}; continue with the same "
+                "command and --resume.",
+                err=True,
+            )
+            sys.exit(130)
+        trained.run["source"] = source
+        save_run(where, trained.model, trained.run, ledger=merged(trained.fitted.ledger, where))
+        clear(where)
+        RunFolder(where).protect()
     if as_json:
-        print_json(run)
+        print_json(RunFolder(where).read_run() | {"private": RunFolder(where).private_part()})
     else:
-        print_run(run, where)
+        print_run(RunFolder(where).read_run(private=True), where)
 
 
 def print_run(run: dict[str, Any], folder: Path) -> None:
@@ -136,5 +156,6 @@ def print_run(run: dict[str, Any], folder: Path) -> None:
     timings = run["timings"]
     click.echo(
         f"\n{timings['steps']:,} steps in {timings['seconds']:.0f} s; the run is in {folder}, "
-        "its model card in README.md."
+        "its model card in README.md. Counts, times and scores are in private/: do not share that "
+        "folder."
     )

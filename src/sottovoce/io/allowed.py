@@ -54,7 +54,6 @@ KEYS: dict[str, Any] = {
     "samples": {"name": WHOLE},
     "history": {"step": WHOLE, "epsilon": WHOLE},
     "data": {"name": WHOLE},
-    "published": WHOLE,
 }
 """Keys of run.json. A mapping goes on inside of the value, and inside of each item of a list."""
 

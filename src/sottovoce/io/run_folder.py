@@ -10,14 +10,14 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Self
 
 from sottovoce.errors import InvalidInput
-from sottovoce.io.allowed import FILES, KEYS, join, split
+from sottovoce.io.allowed import FILES, KEYS, WHOLE, join, split
 from sottovoce.io.atomic import text_output
 
 RUN, PRIVATE, KEY, LOCK = "run.json", "private", "key", "lock"
@@ -94,13 +94,24 @@ class RunFolder:
         inside, older = self.path / PRIVATE / name, self.path / name
         return older if older.exists() and not inside.exists() else inside
 
-    def split(self, run: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The public part of a run, by the keys that are declared, and the rest."""
-        return split(run, KEYS)
+    def protect(self) -> None:
+        """Take all rights but the owner's from what others have written into `private/`."""
+        for path in self.private_folder.rglob("*"):
+            if not path.is_symlink():
+                path.chmod(0o700 if path.is_dir() else 0o600)
 
-    def write_run(self, run: Mapping[str, Any]) -> None:
-        """Write the run file in two parts, each whole or not at all."""
-        public, rest = self.split(run)
+    def split(
+        self, run: Mapping[str, Any], *, publish: Collection[str] = ()
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The public part of a run, by the keys that are declared or published here; the rest."""
+        return split(run, KEYS | dict.fromkeys(publish, WHOLE))
+
+    def write_run(self, run: Mapping[str, Any], *, publish: Collection[str] = ()) -> None:
+        """Write the run file in two parts, each whole or not at all.
+
+        Keys that somebody decided to `publish` belong into the statement, as not covered.
+        """
+        public, rest = self.split(run, publish=publish)
         self.write_private(self._rest, rest)
         _write(self.path / self._run, public, mode=None)
 
@@ -129,7 +140,7 @@ class RunFolder:
         with Path(path).open("rb") as stream:
             return self.keyed_hash_of(iter(lambda: stream.read(_CHUNK), b""))
 
-    def keyed_hash_of(self, chunks: Iterator[bytes]) -> str:
+    def keyed_hash_of(self, chunks: Iterable[bytes]) -> str:
         """HMAC-SHA-256 of bytes that come in pieces."""
         digest = hmac.new(self._key(), digestmod=hashlib.sha256)
         for chunk in chunks:

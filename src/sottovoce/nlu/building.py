@@ -14,6 +14,7 @@ from sottovoce.corpora import Utterance
 from sottovoce.corpora.atomic import text_output
 from sottovoce.corpora.synthetic import DOMAINS, generate
 from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import RunFolder
 from sottovoce.nlu.encoders.bert import MINILM, Bert
 from sottovoce.nlu.encoders.clc import Clc, ClcShape
 from sottovoce.nlu.encoders.tuning import Tuned, Tuning, tune
@@ -204,7 +205,7 @@ def _paid_vocabulary(
             )
         rest = replace(plan, delta=plan.delta - delta).calibrate(epsilon=settings.epsilon - share)
         plan = replace(rest, delta=plan.delta)
-    kept = folder / VOCABULARY
+    kept = RunFolder(folder).private(VOCABULARY)
     if kept.exists():
         listed = tuple(json.loads(kept.read_text(encoding="utf-8")))
         return Words(listed=listed, source=WordSource.DP, spare=SPARE), plan
@@ -214,6 +215,6 @@ def _paid_vocabulary(
             utterances, ledger, epsilon=share, delta=delta, owners=owners, spare=SPARE,
             source=source,
         )  # fmt: skip
-    with text_output(kept) as stream:
+    with text_output(kept, mode=0o600) as stream:
         json.dump(list(words.listed), stream, ensure_ascii=False)
     return words, plan

@@ -18,6 +18,20 @@ CARD, CONFIG, RUN, AUDIT, LABELS = (
     "README.md", "config.json", "run.json", "audit.json", "labels.json",
 )  # fmt: skip
 
+MEASURED = "the published scores on the valid and test parts, about the people in those parts"
+"""In the list of what is not covered, this sentence puts the scores of a run into the open."""
+AUDITED = (
+    "the published audit: its figures were computed from the training and test data, and no "
+    "guarantee covers them"
+)
+
+
+def published(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """Keys of run.json that its own statement declares to be published."""
+    guarantee = run.get("guarantee")
+    said = guarantee.get("not_covered") if isinstance(guarantee, Mapping) else None
+    return ("metrics",) if said and MEASURED in said else ()
+
 
 def write_card(folder: str | Path) -> Path:
     """Make the card of a run folder anew, for instance after an audit."""
@@ -35,7 +49,10 @@ def model_card(
     labels: Mapping[str, Any],
     audit: Mapping[str, Any] | None = None,
 ) -> str:
-    """The card as Markdown, from the JSON of run.json, config.json, labels.json and audit.json."""
+    """The card as Markdown, from the JSON of run.json, config.json, labels.json and audit.json.
+
+    `run` is the part that may be shared: what the card is given, it shows.
+    """
     data = run.get("data", {})
     name = data.get("name") or "private utterances"
     lines = [
@@ -46,7 +63,7 @@ def model_card(
         "",
         f"# Intents and slots of {name}",
         "",
-        *_about(run, config, labels),
+        *_about(config, labels),
         "",
         "## Privacy",
         "",
@@ -55,7 +72,7 @@ def model_card(
         "",
         "## Scores",
         "",
-        *_scores(run.get("metrics") or {}),
+        *_scores(run.get("metrics")),
         "",
         "## Use",
         "",
@@ -82,22 +99,17 @@ def model_card(
     return "\n".join(lines) + "\n"
 
 
-def _about(
-    run: Mapping[str, Any], config: Mapping[str, Any], labels: Mapping[str, Any]
-) -> list[str]:
+def _about(config: Mapping[str, Any], labels: Mapping[str, Any]) -> list[str]:
     encoder = (config.get("model") or {}).get("encoder") or {}
     source = encoder.get("source")
     kind = {
         "clc": "characters, words and a bidirectional LSTM",
         "bert": f"a Transformer encoder{f' (from {source})' if source else ''}",
     }.get(encoder.get("kind", ""), "an encoder")
-    data = run.get("data", {})
-    sizes = [f"{data[part]:,} for {part}" for part in ("train", "valid", "test") if data.get(part)]
     return [
         f"A joint model of {len(labels.get('intents', []))} intents and "
         f"{len(labels.get('slot_types', []))} kinds of slots: {kind} under an intent head and a "
         f"CRF, trained with sottovoce {config.get('sottovoce', '')}.",
-        *(["", f"Utterances: {', '.join(sizes)}."] if sizes else []),
     ]
 
 
@@ -133,7 +145,7 @@ def _claim(claimed: Mapping[str, Any]) -> str:
 
 def _audit(audit: Mapping[str, Any] | None) -> list[str]:
     if audit is None:
-        return ["", "**Audit.** None yet: `sottovoce audit RUN` attacks the model."]
+        return ["", "**Audit.** None is published: `sottovoce audit RUN` attacks the model."]
     lines = []
     bounds = audit.get("bounds") or []
     if bounds:
@@ -153,12 +165,16 @@ def _audit(audit: Mapping[str, Any] | None) -> list[str]:
     lines += [f"Not compared: {reason}" for reason in audit.get("not_compared") or []]
     if not lines:
         lines.append("**Audit.** It ran, and holds neither attacks nor bounds.")
+    lines.append(f"Not covered: {AUDITED}.")
     return [part for line in lines for part in ("", line)]
 
 
-def _scores(metrics: Mapping[str, Any]) -> list[str]:
+def _scores(metrics: Mapping[str, Any] | None) -> list[str]:
     if not metrics:
-        return ["None were measured."]
+        return [
+            "None are published: they are computed from private data, which no guarantee covers "
+            "(`sottovoce train --publish-metrics` shows them here and lists them as not covered)."
+        ]
     parts = list(metrics)
     rows = [
         f"| | {' | '.join(parts)} |",
@@ -187,10 +203,9 @@ def _made(run: Mapping[str, Any]) -> list[str]:
         if value is not None
     ]
     versions = ", ".join(f"{k} {v}" for k, v in (run.get("versions") or {}).items())
-    seconds = (run.get("timings") or {}).get("seconds")
     return [
         *(["| setting | value |", "|---|---|", *rows, ""] if rows else []),
-        f"Made with {versions or 'sottovoce'}{f' in {seconds:g} seconds' if seconds else ''}.",
+        f"Made with {versions or 'sottovoce'}.",
     ]
 
 

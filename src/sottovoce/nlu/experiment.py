@@ -17,7 +17,9 @@ from sottovoce import __version__
 from sottovoce.corpora import OUTSIDE, Utterance
 from sottovoce.corpora.parts import Parts
 from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import RunFolder
 from sottovoce.nlu.building import LEDGER, Built, build
+from sottovoce.nlu.card import MEASURED
 from sottovoce.nlu.data import Encodings
 from sottovoce.nlu.fitting import Fitted, Moment, fit, own_checkpoint
 from sottovoce.nlu.metrics.bootstrap import intervals
@@ -33,7 +35,6 @@ CHECKPOINT = "checkpoint.pt"
 
 PUBLIC_LABELS = "the names of intents and slots, and which slots an intent may carry, are public"
 SIZE_SEEN = "the number of {unit}s, which set the sampling rate and delta (declare a population)"
-MEASURED = "the scores on the valid and test parts, about the people in those parts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,7 @@ def train(
     *,
     folder: Path | None = None,
     resume: bool = False,
+    publish_metrics: bool = False,
     on_step: Callable[[Moment], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Trained:
@@ -59,6 +61,7 @@ def train(
 
     With a `folder`, the ledger and checkpoints are kept there while it runs (the finished model is
     written by `sottovoce.nlu.run`). Without a `schema` the labels are read off the train part.
+    With `publish_metrics` the scores are listed as not covered, and the run shows them.
     """
     schema = schema or Schema.of(parts.train)
     check_labels(schema, parts.train)
@@ -69,7 +72,7 @@ def train(
     built = build(settings, schema, parts.train, owners, plan, folder)
     plan = built.plan
     samples = None if settings.samples is None else read_samples(settings.samples, schema)
-    checkpoint = None if folder is None else folder / CHECKPOINT
+    checkpoint = None if folder is None else RunFolder(folder).private(CHECKPOINT)
     begun = resume and checkpoint is not None and own_checkpoint(checkpoint).exists()
     if samples is not None and not begun:
         start_from(
@@ -88,7 +91,7 @@ def train(
         resume=resume,
         seed=settings.seed,
         assumptions=_assumptions(schema, built, samples),
-        uncovered=_uncovered(settings, schema, built, parts),
+        uncovered=_uncovered(settings, schema, built, publish_metrics=publish_metrics),
         on_step=on_step,
         should_stop=should_stop,
     )
@@ -171,12 +174,14 @@ def _assumptions(schema: Schema, built: Built, samples: SampleSet | None) -> lis
     ]
 
 
-def _uncovered(settings: Settings, schema: Schema, built: Built, parts: Parts) -> list[str]:
+def _uncovered(
+    settings: Settings, schema: Schema, built: Built, *, publish_metrics: bool
+) -> list[str]:
     return [
         *schema.uncovered,
         *built.model.encoder.uncovered,
         *([SIZE_SEEN.format(unit=settings.unit)] if settings.population is None else []),
-        *([MEASURED] if parts.valid or parts.test else []),
+        *([MEASURED] if publish_metrics else []),
     ]
 
 

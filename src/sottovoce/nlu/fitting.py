@@ -23,8 +23,8 @@ MARKS = 20
 """How often a training is accounted and saved on its way."""
 
 LOSS_SHOWN = (
-    "the training loss that was shown while training; it is not in the run folder, do not publish "
-    "the screen"
+    "the training loss and times that were shown while training; do not publish the screen, or the "
+    "private part of the run folder"
 )
 
 

@@ -6,11 +6,13 @@
 | config.json | the architecture, and the hash of the weights |
 | labels.json | the schema |
 | tokenizer.json or words.json | the encoder's vocabulary |
-| run.json | how it was trained, what it cost, what it scored |
+| run.json | how it was trained and what it cost |
 | ledger.jsonl | the privacy ledger, as it was written during training |
 | README.md | the model card |
+| private/ | exact counts, times, losses, scores, audits: what no guarantee covers |
 
-Saving is all or nothing (see `staging`): a save that is killed leaves the old run whole.
+Everything but `private/` may be shared (see `sottovoce.io.run_folder`). Saving is all or nothing
+(see `staging`): a save that is killed leaves the old run whole.
 """
 
 import hashlib
@@ -25,7 +27,8 @@ from torch import Tensor
 
 from sottovoce import __version__
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.card import AUDIT, CARD, CONFIG, RUN, model_card
+from sottovoce.io.run_folder import PRIVATE, RunFolder
+from sottovoce.nlu.card import AUDIT, CARD, CONFIG, RUN, model_card, published
 from sottovoce.nlu.encoders.tuning import merged_state
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.schema import FILE as LABELS
@@ -40,7 +43,7 @@ _ENCODER = "encoder."
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A run from disk, its model ready to predict."""
+    """A run from disk, its model ready to predict; `run` is the part that may be shared."""
 
     model: JointModel
     schema: Schema
@@ -57,7 +60,8 @@ def save_run(
 ) -> None:
     """Write a run; LoRA is merged into plain weights, and `model` stays as it is.
 
-    `ledger` is copied into the folder if it is not there already. Without `self_contained`, weights
+    Scores go to `private/` unless the guarantee lists them as published and not covered. `ledger`
+    is copied into the folder if it is not there already. Without `self_contained`, weights
     that equal those of the public encoder are left out and only named, with a hash.
     """
     folder = Path(folder)
@@ -75,20 +79,31 @@ def save_run(
         "files": sorted(vocabulary),
     }
     stored = json.loads(json.dumps(_finite(dict(run)), allow_nan=False))
+    where = RunFolder(folder)
+    public, private = where.split(stored, publish=published(stored))
     audit = _audit_of(folder, config)
     files = {
         WEIGHTS: content,
         CONFIG: _json(config),
         LABELS: _json(model.schema.to_json()),
-        RUN: _json(stored),
-        CARD: model_card(stored, config, model.schema.to_json(), audit).encode(),
+        RUN: _json(public),
+        CARD: model_card(public, config, model.schema.to_json(), audit).encode(),
         **vocabulary,
     }
     if ledger is not None and Path(ledger).resolve() != (folder / LEDGER).resolve():
         files[LEDGER] = Path(ledger).read_bytes()
+    for name in files:
+        where.public(name)
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"Expected a folder to write to, got the file {folder}.")
+    if private:
+        where.write_private(RUN, private)
+    earlier = not _of_these_weights(folder, config)
     write_together(folder, files)
-    if audit is None and (folder / AUDIT).is_file():
-        (folder / AUDIT).replace(folder / EARLIER_AUDIT)
+    if earlier:
+        for found in (folder / AUDIT, folder / PRIVATE / AUDIT):
+            if found.is_file():
+                found.replace(where.private(EARLIER_AUDIT))
 
 
 def load_run(folder: str | Path) -> LoadedRun:
@@ -116,12 +131,17 @@ def load_run(folder: str | Path) -> LoadedRun:
 
 
 def _audit_of(folder: Path, config: Mapping[str, Any]) -> Any:
-    """The audit in the folder, if it is of these very weights."""
-    if not (folder / AUDIT).is_file() or not find(folder, CONFIG).is_file():
+    """The published audit in the folder, if it is of these very weights."""
+    if not (folder / AUDIT).is_file() or not _of_these_weights(folder, config):
         return None
+    return _read_json(folder / AUDIT)
+
+
+def _of_these_weights(folder: Path, config: Mapping[str, Any]) -> bool:
+    if not find(folder, CONFIG).is_file():
+        return False
     before = _read_json(find(folder, CONFIG))
-    same = isinstance(before, dict) and before.get("weights") == config["weights"]
-    return _read_json(folder / AUDIT) if same else None
+    return isinstance(before, dict) and before.get("weights") == config["weights"]
 
 
 def _model(folder: Path, config: dict[str, Any], schema: Schema) -> JointModel:

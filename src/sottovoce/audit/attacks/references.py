@@ -111,7 +111,7 @@ def _plan(
 
 
 def _save(file: Path, arrays: Arrays) -> None:
-    with output(file) as stream:
+    with output(file, mode=0o600) as stream:
         np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
 
 

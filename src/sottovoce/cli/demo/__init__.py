@@ -116,7 +116,8 @@ def _train(output: Path, console: Console) -> Iterator[Row]:
             "-o", folder,
         )  # fmt: skip
         audit = typed(console, "audit", "run", folder, "--attack", "loss", "--most", 400)
-        scores = {score: found["value"] for score, found in run["metrics"]["test"].items()}
+        measured = run["private"]["metrics"]["test"]
+        scores = {score: found["value"] for score, found in measured.items()}
         auc = audit["attacks"][0]["auc"]
         console.print(
             f"   semantic error rate {scores['ser']:.1%}, intents {scores['intent_accuracy']:.1%}; "

@@ -7,7 +7,8 @@ import pytest
 from tests.report.runs import audit_of, rescore_result, train_run, write_run
 
 from sottovoce.errors import InvalidInput
-from sottovoce.report import collect, one_stage
+from sottovoce.io.run_folder import RunFolder
+from sottovoce.report import Report, collect, one_stage
 
 
 def test_a_run_folder_brings_its_audit(tmp_path: Path) -> None:
@@ -29,6 +30,26 @@ def test_a_folder_of_runs_is_searched_and_nothing_is_read_twice(tmp_path: Path) 
     assert [stage.name for stage in stages] == ["out.jsonl", "a", "b"]
 
 
+def test_private_figures_come_along_or_are_left_out(tmp_path: Path) -> None:
+    run = train_run()
+    folder = RunFolder(tmp_path / "run")
+    folder.write_run(run)
+    audit_of(run).write(tmp_path / "run")
+    (internal,) = collect([tmp_path])
+    assert internal.metrics == run["metrics"]
+    assert internal.audit is not None
+    assert {"metrics", "timings", "audit"} <= set(internal.private)
+    page = Report((internal,)).html()
+    assert "For internal use" in page
+    assert "Semantic error rate" in page
+    (shared,) = collect([tmp_path], private=False)
+    assert (shared.metrics, shared.audit, shared.private) == ({}, None, ())
+    page = Report((shared,)).html()
+    for private in ("For internal use", "Semantic error rate", "AUC"):
+        assert private not in page
+    assert shared.epsilon == internal.epsilon
+
+
 def test_equal_names_are_told_apart(tmp_path: Path) -> None:
     write_run(tmp_path / "x" / "run", train_run())
     write_run(tmp_path / "y" / "run", train_run())
@@ -47,7 +68,7 @@ def test_what_rescore_prints_is_a_stage_without_a_guarantee(tmp_path: Path) -> N
 
 def test_an_audit_alone_speaks_of_the_guarantee_it_was_held_against(tmp_path: Path) -> None:
     run = train_run()
-    audit_of(run).write(tmp_path)
+    audit_of(run).write(tmp_path, publish=True)
     (stage,) = collect([tmp_path])
     assert stage.verb == "audit"
     assert stage.epsilon == run["guarantee"]["epsilon"]

@@ -12,18 +12,23 @@ from sottovoce.cli.console import json_option, print_json
 @click.option("-o", "--output", required=True, help="The page to write; - is standard output.")
 @click.option("--title", default="Privacy report", show_default=True, help="Heading of the page.")
 @click.option("--compare", nargs=2, metavar="A B", help="Put two runs side by side.")
+@click.option(
+    "--public", is_flag=True, help="Leave out what runs keep in private/: a page to be shared."
+)
 @json_option
 def report(
     runs: tuple[str, ...],
     output: str,
     title: str,
     compare: tuple[str, str] | None,
+    public: bool,
     as_json: bool,
 ) -> None:
     """Make one page of RUNS: what holds, what was claimed, what was found, what it cost.
 
-    RUNS are folders with a run.json (and an audit.json beside it), folders of such folders,
-    OUT.run.json of `deid`, or what `rescore --json` printed. Exit code 1: an audit contradicts a
+    RUNS are folders with a run.json (and an audit.json), folders of such folders, OUT.run.json of
+    `deid`, or what `rescore --json` printed. The page shows what runs keep in private/ (counts,
+    times, scores, audits) and says so; --public leaves it out. Exit code 1: an audit contradicts a
     guarantee, or a ledger does not give it; the page is written and says where.
 
     \b
@@ -36,10 +41,11 @@ def report(
 
     if not runs and not compare:
         raise InvalidInput("Expected at least one run to report on, got none.")
-    stages = collect((*runs, *(compare or ())))
+    stages = collect((*runs, *(compare or ())), private=not public)
     pair = None
     if compare:
-        pair = one_stage(compare[0], stages), one_stage(compare[1], stages)
+        first, second = (one_stage(path, stages, private=not public) for path in compare)
+        pair = first, second
     page = Report(tuple(stages), title=title, compared=pair)
     page.write(output)
     quiet = output == "-"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.cli.canaries import FILE as CANARIES
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import KEY, LOCK, PRIVATE, RUN, RunFolder
+from sottovoce.io.run_folder import KEY, LOCK, NOTICE, PRIVATE, RUN, RunFolder
 
 if TYPE_CHECKING:
     from sottovoce.corpora import Utterance
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sottovoce.privacy.ledger import Ledger
 
 BEGUN, LEDGER = "settings.json", "ledger.jsonl"
-_BEFORE_THE_FIRST_STEP = {BEGUN, CANARIES, KEY, LOCK, ".gitignore"}
+_BEFORE_THE_FIRST_STEP = {BEGUN, CANARIES, KEY, LOCK, NOTICE}
 """A training that was refused before its first step leaves these in private/: nothing was spent."""
 
 

@@ -20,10 +20,10 @@ from sottovoce.errors import InvalidInput
 from sottovoce.io.allowed import FILES, KEYS, WHOLE, join, split
 from sottovoce.io.atomic import text_output
 
-RUN, PRIVATE, KEY, LOCK = "run.json", "private", "key", "lock"
+RUN, PRIVATE, KEY, LOCK, NOTICE = "run.json", "private", "key", "lock", ".gitignore"
 _KEY_BYTES = 32
 _CHUNK = 1 << 20
-_NOTICE = """\
+_NOTICE_TEXT = """\
 # Exact counts, times, losses, keyed hashes and their key: no guarantee covers this folder.
 # Do not share it; git leaves it out.
 *
@@ -67,10 +67,10 @@ class RunFolder:
             raise InvalidInput(f"Expected a folder at {folder}, got a link: remove it.")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.chmod(0o700)
-        notice = folder / ".gitignore"
+        notice = folder / NOTICE
         if not notice.exists():
             with text_output(notice, mode=0o600) as stream:
-                stream.write(_NOTICE)
+                stream.write(_NOTICE_TEXT)
         return folder
 
     def public(self, name: str) -> Path:

@@ -1,7 +1,8 @@
 """From paths to stages: run folders, run files, audits, and the results of rescoring.
 
-A folder with a run.json is one run. A folder without one is searched for the runs below it. The
-report reads nothing but these files, so it needs neither the models nor their framework.
+A folder with a run.json is one run. A folder without one is searched for the runs below it. What a
+run keeps in private/ comes along unless it is left out, and the page says so. The report reads
+nothing but these files, so it needs neither the models nor their framework.
 """
 
 import json
@@ -14,6 +15,8 @@ from typing import Any
 from sottovoce.audit.result import FILE as AUDIT
 from sottovoce.audit.result import AuditResult
 from sottovoce.errors import InvalidInput
+from sottovoce.io.allowed import join
+from sottovoce.io.run_folder import NOTICE, PRIVATE, RunFolder
 from sottovoce.report.stage import Stage, stage_of
 
 RUN = "run.json"
@@ -22,8 +25,10 @@ _PARTS = ("guarantee", "guarantees", "ledger", "metrics")
 _RESCORED = ("first_pass", "background", "adapted")
 
 
-def collect(paths: Iterable[str | Path]) -> list[Stage]:
+def collect(paths: Iterable[str | Path], *, private: bool = True) -> list[Stage]:
     """The stages of these paths, each once, in the order given, under different names.
+
+    Without `private`, only what may be shared is read.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -32,7 +37,7 @@ def collect(paths: Iterable[str | Path]) -> list[Stage]:
     ['train']
     """
     found = dict.fromkeys(path.resolve() for given in paths for path in run_files(given))
-    return _told_apart([read_stage(path) for path in found])
+    return _told_apart([read_stage(path, private=private) for path in found])
 
 
 def run_files(path: str | Path) -> list[Path]:
@@ -45,12 +50,17 @@ def run_files(path: str | Path) -> list[Path]:
     for name in (RUN, AUDIT):
         if (path / name).is_file():
             return [path / name]
-    below = [each for each in sorted(path.iterdir()) if each.is_dir()]
+    below = [each for each in sorted(path.iterdir()) if each.is_dir() and not _is_private(each)]
     inner = [run for folder in below for run in _runs_below(folder)]
     found = [*sorted(path.glob(f"*{SUFFIX}")), *inner]
     if not found:
         raise InvalidInput(f"Expected runs (run.json, OUT.run.json or audit.json) in {path}.")
     return found
+
+
+def _is_private(folder: Path) -> bool:
+    """The private part of a run, and not a run that somebody named so."""
+    return folder.name == PRIVATE and (folder / NOTICE).is_file()
 
 
 def _runs_below(folder: Path) -> list[Path]:
@@ -60,9 +70,13 @@ def _runs_below(folder: Path) -> list[Path]:
         return []  # A folder of something else, beside the runs.
 
 
-def read_stage(path: Path) -> Stage:
-    """The stage of one file, with the audit.json beside a run.json."""
+def read_stage(path: Path, *, private: bool = True) -> Stage:
+    """The stage of one file, with what its run keeps private and the audit of a run.json."""
     content = _json(path)
+    folder = _folder(path)
+    kept = folder.private_part() if private and folder is not None else {}
+    hidden = tuple(kept)
+    content = join(content, kept)
     name = _name(path)
     if content.get("audit") is not None and "verb" not in content:
         return stage_of({"verb": "audit"}, path, name, _audit(path, content))
@@ -78,20 +92,33 @@ def read_stage(path: Path) -> Stage:
             f"Expected {path} to be a run.json, an audit.json or the result of `rescore --json`, "
             "got some other JSON."
         )
-    beside = path.with_name(AUDIT)
     audit = None
-    if path.name == RUN and beside.is_file():
-        audit = _audit(beside, _json(beside))
-    return stage_of(content, path, name, audit)
+    if path.name == RUN:
+        inside = path.parent / PRIVATE / AUDIT
+        if private and inside.is_file():
+            audit = _audit(inside, _json(inside))
+            hidden = (*hidden, "audit")
+        elif path.with_name(AUDIT).is_file():
+            audit = _audit(path.with_name(AUDIT), _json(path.with_name(AUDIT)))
+    return replace(stage_of(content, path, name, audit), private=hidden)
 
 
-def one_stage(path: str | Path, stages: Sequence[Stage]) -> Stage:
+def _folder(path: Path) -> RunFolder | None:
+    if path.name == RUN:
+        return RunFolder(path.parent)
+    if path.name.endswith(SUFFIX):
+        return RunFolder.beside(path.with_name(path.name.removesuffix(SUFFIX)))
+    return None
+
+
+def one_stage(path: str | Path, stages: Sequence[Stage], *, private: bool = True) -> Stage:
     """The one run at this path, among the stages read or read now."""
     files = run_files(path)
     if len(files) != 1:
         raise InvalidInput(f"Expected one run to compare at {path}, found {len(files)}.")
     wanted = files[0].resolve()
-    return next((each for each in stages if each.path == wanted), None) or read_stage(wanted)
+    known = next((each for each in stages if each.path == wanted), None)
+    return known or read_stage(wanted, private=private)
 
 
 def _json(path: Path) -> dict[str, Any]:

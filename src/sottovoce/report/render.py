@@ -40,6 +40,11 @@ class Report:
         """Every contradiction on the page, with the stage it is about."""
         return [f"{view.stage.name}: {each}" for view in self.views for each in view.contradictions]
 
+    @property
+    def private(self) -> list[str]:
+        """Kinds of private figures on the page; a page without any may be shared."""
+        return sorted({part for stage in self.stages for part in stage.private})
+
     def html(self) -> str:
         """The page as text."""
         comparison: Comparison | None = None if self.compared is None else compare(*self.compared)
@@ -51,6 +56,7 @@ class Report:
                 version=__version__,
                 views=self.views,
                 defects=self.defects,
+                private=self.private,
                 verdict_chart=verdicts(self.views),
                 comparison=comparison,
                 utilities=_utility_groups(self.stages),
@@ -69,6 +75,7 @@ class Report:
         """The verdicts of the page, for machines."""
         return {
             "title": self.title,
+            "private": self.private,
             "stages": [
                 {
                     "name": view.stage.name,

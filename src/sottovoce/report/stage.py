@@ -40,6 +40,8 @@ class Stage:
     stated: tuple[Stated, ...] = ()
     ledgers: Mapping[str, Ledger]
     audit: AuditResult | None = None
+    private: tuple[str, ...] = ()
+    """Parts that were read from the private folder of the run."""
 
     @property
     def main(self) -> Stated | None:

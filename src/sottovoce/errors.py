@@ -23,3 +23,7 @@ class BudgetExceeded(SottovoceError):
 
 class LedgerDamaged(SottovoceError):
     """A ledger on disk cannot be trusted: a line was altered, or it belongs to something else."""
+
+
+class UnchainedLedger(UserWarning):
+    """A ledger of an earlier version was read: nothing proves that it is whole."""

@@ -55,7 +55,7 @@ def test_steps_that_a_crash_kept_some_from_recording_are_counted() -> None:
     merged = merge_workers(ledgers)
     assert sum(entry.count for entry in merged.entries) == 11
     assert len(merged.entries) == 1  # at the noise they would have had
-    assert "1 interrupted steps" in merged.assumptions[0]
+    assert any("1 interrupted steps" in sentence for sentence in merged.assumptions)
 
 
 def test_what_all_recorded_alike_happened_once() -> None:

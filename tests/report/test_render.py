@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 from tests.report.runs import audit_of, rescore_result, train_run, write_run
 
+from sottovoce.privacy.accounting import Entry
+from sottovoce.privacy.facts import NoisySum
+from sottovoce.privacy.guarantee import Relation, Unit
+from sottovoce.privacy.ledger import Ledger
 from sottovoce.report import Report, collect
 from sottovoce.report.across import paces, utilities, word_errors
 from sottovoce.report.entries import rows
@@ -155,11 +159,12 @@ def test_a_guarantee_that_its_ledger_does_not_give_is_a_defect(tmp_path: Path) -
 def test_ledgers_that_take_long_are_not_derived_again(tmp_path: Path) -> None:
     run = train_run()
     steps = [
-        {"spend": {"kind": "noisy-sum", "unit": "utterance", "clip_norm": 1.0, "sampling_rate": 0.1,
-                   "noise_stds": [1 + place / 100]}, "count": 1}
+        Entry(NoisySum(unit=Unit.UTTERANCE, clip_norm=1, sampling_rate=0.1,
+                       noise_stds=(1 + place / 100,)))
         for place in range(30)
     ]  # fmt: skip
-    run["ledger"]["records"] = [run["ledger"]["records"][0], *steps]
+    ledger = Ledger.of(steps, unit=Unit.UTTERANCE, relation=Relation.ADD_OR_REMOVE)
+    run["ledger"] = ledger.to_json()
     (stage,) = collect([write_run(tmp_path / "decays", run)])
     report = Report((stage,))
     assert report.views[0].lines[0].checked is None

@@ -89,15 +89,7 @@ def merged(ledger: "Ledger", folder: Path) -> Path | None:
     """The ledger of a run that several workers trained, as one file; None if one is there."""
     if (folder / LEDGER).exists():
         return None
-    from sottovoce.privacy.ledger import Ledger
-
-    with Ledger.open(folder / LEDGER, unit=ledger.unit, relation=ledger.relation) as whole:
-        for sentence in ledger.assumptions:
-            whole.assume(sentence)
-        for sentence in ledger.not_covered:
-            whole.leave_uncovered(sentence)
-        for entry in ledger.entries:
-            whole.spend(entry.fact, entry.count)
+    ledger.save(folder / LEDGER)
     return folder / LEDGER
 
 

@@ -5,34 +5,65 @@ overrun the budget, writes the fact down (on disk, if the ledger has a file), an
 So a crash at any instant leaves a ledger that has counted at least what was released.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+import functools
+import hashlib
+import os
+import secrets
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Concatenate, NamedTuple, NoReturn, ParamSpec, Self, TypeVar
 
 from sottovoce import _validate
-from sottovoce.errors import BudgetExceeded, CannotAccount, InvalidInput, LedgerDamaged
+from sottovoce.errors import (
+    BudgetExceeded,
+    CannotAccount,
+    InvalidInput,
+    LedgerDamaged,
+    UnchainedLedger,
+)
 from sottovoce.privacy.accounting import Entry, account
+from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.chain import Chain, Head, Link, Record
 from sottovoce.privacy.facts import Fact, Unprotected, fact_from_json
 from sottovoce.privacy.guarantee import Guarantee, Relation, Unit, rounded_up
-from sottovoce.privacy.journal import Journal, Record, read_records
+from sottovoce.privacy.history import MOST_EXECUTIONS, History, common, header
+from sottovoce.privacy.journal import Journal, create, read_journal
 
-# A journal holds one line a step; when it is opened again, runs of equal steps become one line.
-_COMPACT_ABOVE = 256
+__all__ = ["Budget", "Head", "Ledger"]
+
+NOT_CLOSED = "nothing was spent after the last record of this ledger, which was not closed"
+INTERRUPTED = "no record was lost where the ledger was interrupted"
+
+P = ParamSpec("P")
+R = TypeVar("R")
+L = TypeVar("L", bound="Ledger")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """The most that may be spent."""
+def _one_at_a_time(
+    method: Callable[Concatenate[L, P], R],
+) -> Callable[Concatenate[L, P], R]:
+    """Threads take turns, and find everything as the last one left it."""
 
-    epsilon: float
-    delta: float
+    @functools.wraps(method)
+    def locked(self: L, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            self._recover()
+            return method(self, *args, **kwargs)
 
-    def __post_init__(self) -> None:
-        _validate.positive("the budget's epsilon", self.epsilon)
-        _validate.delta(self.delta, "the budget's delta")
+    return locked
+
+
+class _LookAhead(NamedTuple):
+    """How many executions of a fact are known to fit the budget, and not to, after `earlier`."""
+
+    earlier: int
+    fact: Fact
+    fits_up_to: int = 0
+    too_many: int | None = None
 
 
 class Ledger:
@@ -49,17 +80,56 @@ class Ledger:
     Traceback (most recent call last):
     sottovoce.errors.BudgetExceeded: Spending this bounded-release would bring epsilon to 1.2, above
     the budget of 1 at delta 0; nothing was released.
+
+    A ledger belongs to the process that made it: a fork that spends is refused. Threads may share
+    one.
     """
 
-    def __init__(self, *, unit: Unit, relation: Relation, budget: Budget | None = None) -> None:
-        self.unit, self.relation, self.budget = unit, relation, budget
-        self._runs: list[Entry] = []
-        self._assumptions: list[str] = []
-        self._not_covered: list[str] = []
-        self._journal: Journal | None = None
-        # How many executions of the newest fact are known to fit the budget, and not to.
-        self._fits_up_to = 0
-        self._too_many: int | None = None
+    def __init__(
+        self,
+        *,
+        unit: Unit,
+        relation: Relation,
+        budget: Budget | None = None,
+        seed_hint: str | None = None,
+    ) -> None:
+        """Start a ledger in memory. A `seed_hint` gives a seeded run the same id every time."""
+        chain = Chain()
+        chain.append(chain.next(_new_header(unit, relation, budget, seed_hint)))
+        self._begin(chain, copied=False)
+        self._opened = True
+
+    def _begin(self, chain: Chain, *, copied: bool, journal: Journal | None = None) -> None:
+        self._chain, self._journal, self._copied = chain, journal, copied
+        self._history = History.of(chain)
+        self._opening = self._new_opening()
+        self._opened = self._closed = self._was_left_open = False
+        self._ahead: _LookAhead | None = None
+        self._writing: Link | None = None
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        _LEDGERS.add(self)
+
+    @classmethod
+    def of(
+        cls,
+        entries: Iterable[Entry],
+        *,
+        unit: Unit,
+        relation: Relation,
+        budget: Budget | None = None,
+        assumptions: Iterable[str] = (),
+        not_covered: Iterable[str] = (),
+    ) -> Self:
+        """A ledger of what has happened: it is told in full, even beyond the budget."""
+        ledger = cls(unit=unit, relation=relation, budget=budget)
+        for entry in entries:
+            ledger._record(entry.fact, _whole_number(entry.count))
+        for sentence in assumptions:
+            ledger.assume(sentence)
+        for sentence in not_covered:
+            ledger.leave_uncovered(sentence)
+        return ledger
 
     @classmethod
     def open(
@@ -70,62 +140,118 @@ class Ledger:
         relation: Relation,
         budget: Budget | None = None,
         durable: bool = True,
+        seed_hint: str | None = None,
     ) -> Self:
         """Start a ledger in a file, or continue the one that is there.
 
-        A budget given now replaces the one in the file only if the file has none or an equal one:
-        budgets are not raised in passing.
+        A budget given now has to be the one in the file: budgets are not raised in passing.
         """
-        with ExitStack() as undo:
-            journal = Journal(path, durable=durable)
-            undo.callback(journal.close)
-            if not journal.records:
-                journal.append(_header(unit, relation, budget))
-            ledger = cls._replayed(journal.records, journal.path)
-            if (ledger.unit, ledger.relation) != (unit, relation):
+        start = _new_header(unit, relation, budget, seed_hint)
+        is_new = False
+        if not os.path.lexists(path):
+            chain = Chain()
+            chain.append(chain.next(start))
+            try:
+                create(path, chain.lines())
+                is_new = True
+            except FileExistsError:
+                pass  # another process was faster
+        journal = Journal(path, durable=durable)
+        try:
+            ledger = cls._of(journal.chain, path, copied=False, journal=journal)
+            wanted = History(start)
+            if (ledger.unit, ledger.relation) != (wanted.unit, wanted.relation):
                 raise InvalidInput(
-                    f"Expected {path} to protect one {unit} under {relation}, but it is the ledger "
-                    f"of one {ledger.unit} under {ledger.relation}."
+                    f"Expected {path} to protect one {wanted.unit} under {wanted.relation}, but it "
+                    f"is the ledger of one {ledger.unit} under {ledger.relation}."
                 )
             if budget is not None and budget != ledger.budget:
                 raise InvalidInput(
                     f"Expected the budget of {path}, which is {ledger.budget}, got {budget}."
                 )
-            if len(journal.records) > _COMPACT_ABOVE:
-                journal.rewrite(ledger._records())
-            undo.pop_all()  # from here on the ledger owns the journal
-        ledger._journal = journal
+        except BaseException:
+            journal.release()
+            raise
+        ledger._opened = is_new and ledger.head.records == 1
         return ledger
 
     @classmethod
     def read(cls, path: Path | str) -> Self:
         """A copy in memory of a ledger on disk, also while another process writes to it."""
-        return cls._replayed(read_records(path), Path(path))
+        ledger = cls._of(read_journal(path).chain, path, copied=True)
+        ledger._was_left_open = not ledger.sealed
+        return ledger
+
+    @classmethod
+    def _of(
+        cls, chain: Chain, path: Path | str | None, *, copied: bool, journal: Journal | None = None
+    ) -> Self:
+        ledger = cls.__new__(cls)
+        try:
+            ledger._begin(chain, copied=copied, journal=journal)
+        except LedgerDamaged as problem:
+            raise LedgerDamaged(f"{path}: {problem}" if path else str(problem)) from problem
+        return ledger
+
+    @property
+    def unit(self) -> Unit:
+        return self._history.unit
+
+    @property
+    def relation(self) -> Relation:
+        return self._history.relation
+
+    @property
+    def budget(self) -> Budget | None:
+        return self._history.budget
+
+    @property
+    def id(self) -> str | None:
+        """What tells this ledger from all others; copies share it. None in files of old."""
+        return self._history.id
+
+    @property
+    def has_own_id(self) -> bool:
+        """Whether the id tells this ledger from all others: not if a seed gave it."""
+        return self.id is not None and not self.id.startswith(_SEEDED)
+
+    @property
+    def head(self) -> Head:
+        """How many records there are, and the hash over all of them."""
+        return self._chain.head
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the ledger was closed after its last record; if not, there may have been more."""
+        return self._history.sealed
+
+    @property
+    def interruptions(self) -> int:
+        """How often the ledger was opened again without having been closed."""
+        return self._history.interruptions
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The ids of all runs that spend here; see `new_run`."""
+        return tuple(self._history.runs)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """What was spent; equal facts in a row are one entry with a count."""
-        return tuple(self._runs)
+        return tuple(self._history.spent)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        return tuple(self._assumptions)
+        return tuple(self._history.assumptions)
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        return tuple(self._not_covered)
+        return tuple(self._history.not_covered)
 
     def spend(self, fact: Fact, count: int = 1) -> None:
         """Write down that `fact` is about to happen `count` times, or refuse it."""
-        _validate.at_least_one("count", count)
-        if fact.unit is not self.unit:
-            raise CannotAccount(
-                f"Expected a fact that protects one {self.unit}, got one that protects one "
-                f"{fact.unit}; keep one ledger for each privacy unit."
-            )
-        if self.budget is not None:
-            self._check_budget(fact, count, repeats=self._repeats(fact))
-        self._record(fact, count)
+        self._check_process()
+        self._spend(fact, count)
 
     def void(self, reason: str) -> None:
         """Withdraw the guarantee of everything released so far, for good.
@@ -133,17 +259,27 @@ class Ledger:
         For a release that turned out not to be what was paid for. No budget can refuse this: the
         release has happened. When this returns, the reason is on disk.
         """
-        self._record(Unprotected(unit=self.unit, reason=reason), 1)
-        self.sync()
+        self._check_process()
+        self._void(reason)
+
+    def new_run(self, seed_hint: str | None = None) -> str:
+        """An id for a training, or whatever else spends here, that no other run of this ledger has.
+
+        Begin the names of pools with it, and they are never mixed up with those of other runs. It
+        is random, or, for runs that have to be repeatable, made from the hint.
+        """
+        self._check_process()
+        return self._new_run(seed_hint)
 
     def assume(self, sentence: str) -> None:
         """Note something that must be true for the guarantee to hold."""
-        self._note("assume", sentence, self._assumptions)
+        self._note("assume", sentence)
 
     def leave_uncovered(self, sentence: str) -> None:
         """Note a use of private data that no fact in this ledger pays for."""
-        self._note("not-covered", sentence, self._not_covered)
+        self._note("not-covered", sentence)
 
+    @_one_at_a_time
     def guarantee(self, delta: float | None = None, *, population: int | None = None) -> Guarantee:
         """What holds after everything that was spent; delta defaults to the budget's.
 
@@ -153,56 +289,189 @@ class Ledger:
             if self.budget is None:
                 raise InvalidInput("Expected a delta, because this ledger has no budget.")
             delta = self.budget.delta
-        return self._account(self._runs, delta, population)
+        return self._account(self._history.spent, delta, population)
+
+    def includes(self, other: "Ledger") -> bool:
+        """Whether everything in `other`, a copy of this ledger, is in this one too."""
+        ours, theirs = self._history, other._history
+        if (theirs.id, other.head) in ours.absorbed:
+            return True
+        spent = sum(count for _, count in theirs.events)
+        return ours.id == theirs.id and common(ours.events, theirs.events) == spent
+
+    def union(self, other: "Ledger") -> Self:
+        """Take over what `other`, a copy of this ledger, has spent and this one has not.
+
+        If one of the two is the beginning of the other, this one becomes the longer. If they went
+        different ways, both ways count. The budget cannot refuse what has happened. A ledger that
+        is no copy of this one is added as a whole.
+        """
+        self._check_process()
+        if (self.unit, self.relation) != (other.unit, other.relation):
+            raise CannotAccount(
+                f"Expected a ledger of one {self.unit} under {self.relation}, got one of one "
+                f"{other.unit} under {other.relation}."
+            )
+        return self._union(other)
 
     def sync(self) -> None:
         """Reach the disk: call it before writing a checkpoint or an output that was paid here."""
-        if self._journal is not None:
+        if self._journal is not None and self._process == os.getpid():
             self._journal.sync()
 
     def close(self) -> None:
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+        """Seal the ledger; nothing more can be spent in it until it is opened again."""
+        if self._process != os.getpid():
+            return  # a fork: the ledger is not its own
+        with self._lock:
+            try:
+                self._recover()
+                if self._opened and not self._closed and not self.sealed:
+                    self._write({"sealed": True})
+                self.sync()
+            finally:
+                self._closed = True
+                if self._journal is not None:
+                    self._journal.release()
 
+    def save(self, path: Path | str) -> None:
+        """Write a ledger that is in memory to a new file; one that exists is never replaced."""
+        with self._lock:
+            self._recover()
+            whole = Chain.from_json(self._chain.to_json())
+        if not self.sealed:
+            whole.append(whole.next({"sealed": True}))
+        try:
+            create(path, whole.lines())
+        except FileExistsError:
+            raise InvalidInput(
+                f"Expected a new file for the ledger, but {path} exists: name another one."
+            ) from None
+
+    @_one_at_a_time
     def to_json(self) -> dict[str, Any]:
         """The whole ledger as one value, for run.json and for checkpoints."""
-        return {"records": list(self._records())}
+        return {"records": self._chain.to_json(), "head": self.head.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        if not isinstance(data.get("records"), list):
+        """A copy of a ledger, checked against its own hash."""
+        if not isinstance(data, Mapping) or not isinstance(data.get("records"), list):
             raise InvalidInput('Expected a ledger in JSON with a list of "records".')
-        return cls._replayed(data["records"], None)
+        ledger = cls._of(Chain.from_json(data["records"]), None, copied=True)
+        if "head" not in data and ledger.id is None:
+            warnings.warn(
+                "A ledger in JSON of an earlier version carries no hash: it may have been altered, "
+                "and batches of several trainings may count as one epoch.",
+                UnchainedLedger,
+                stacklevel=2,
+            )
+        elif data.get("head") != ledger.head.to_json():
+            raise LedgerDamaged(
+                f"Expected the records of ledger {ledger.id} to match their hash; something was "
+                "altered or lost. Restore the file from a copy."
+            )
+        return ledger
+
+    @_one_at_a_time
+    def _spend(self, fact: Fact, count: int) -> None:
+        count = _whole_number(count)
+        spent = self._history.spent
+        repeats = bool(spent) and spent[-1].fact == fact
+        # From here on the ledger's own copy counts, not an object that a caller can still change.
+        own = spent[-1].fact if repeats else _read_back(fact)
+        own = self._history.scoped(own, None if self._opened else self._opening)
+        if own.unit != self.unit:
+            raise CannotAccount(
+                f"Expected a fact that protects one {self.unit}, got one that protects one "
+                f"{own.unit}; keep one ledger for each privacy unit."
+            )
+        if self.budget is not None:
+            self._check_budget(own, count)
+        self._record(own, count)
+
+    @_one_at_a_time
+    def _void(self, reason: str) -> None:
+        if not isinstance(reason, str) or not reason.strip():
+            raise InvalidInput(f"Expected a sentence that says why, got {reason!r}.")
+        self._record(Unprotected(unit=self.unit, reason=reason), 1)
+        self.sync()
+
+    @_one_at_a_time
+    def _new_run(self, seed_hint: str | None) -> str:
+        first = _identifier(seed_hint)
+        run, times = first, 1
+        while run in self._history.runs:
+            times += 1
+            run = f"{first}-{times}"
+        self._write({"run": run})
+        return run
+
+    @_one_at_a_time
+    def _union(self, other: "Ledger") -> Self:
+        theirs = other._history
+        if not self.includes(other):
+            spends = [
+                [entry.fact.to_json(), entry.count] for entry in theirs.unknown_to(self._history)
+            ]
+            source = {"id": theirs.id, "head": other.head.to_json()}
+            # One record: a crash leaves all of it or nothing.
+            self._write({"absorb": source, "spends": spends})
+            self.sync()
+        for sentence in theirs.assumptions:
+            self.assume(sentence)
+        for sentence in theirs.not_covered:
+            self.leave_uncovered(sentence)
+        return self
+
+    def _note(self, kind: str, sentence: str) -> None:
+        if not isinstance(sentence, str) or not sentence.strip():
+            raise InvalidInput(f"Expected a sentence, got {sentence!r}.")
+        notes = {"assume": self.assumptions, "not-covered": self.not_covered}
+        if sentence not in notes[kind]:
+            self._check_process()
+            self._write_note({kind: sentence})
+
+    @_one_at_a_time
+    def _write_note(self, record: Record) -> None:
+        self._write(record)
 
     def _account(
-        self, runs: Iterable[Entry], delta: float, population: int | None = None
+        self, spent: Iterable[Entry], delta: float, population: int | None = None
     ) -> Guarantee:
+        assumptions = list(self._history.assumptions)
+        if self._was_left_open:
+            assumptions.append(NOT_CLOSED)
+        if self.interruptions:
+            assumptions.append(INTERRUPTED)
         return account(
-            runs,
+            spent,
             unit=self.unit,
             relation=self.relation,
             delta=delta,
             population=population,
-            assumptions=self._assumptions,
-            not_covered=self._not_covered,
+            assumptions=assumptions,
+            not_covered=self._history.not_covered,
         )
 
-    def _check_budget(self, fact: Fact, count: int, *, repeats: bool) -> None:
+    def _check_budget(self, fact: Fact, count: int) -> None:
         """Look ahead by doubling, then by halving, so that most steps need no accounting at all."""
         assert self.budget is not None
-        earlier = self._runs[:-1] if repeats else self._runs
-        wanted = count + (self._runs[-1].count if repeats else 0)
-        if not repeats:
-            self._fits_up_to, self._too_many = 0, None
-        while wanted > self._fits_up_to:
-            ahead = 2 * wanted if self._too_many is None else (wanted + self._too_many) // 2
-            ahead = max(ahead, wanted)
+        spent = self._history.spent
+        repeats = bool(spent) and spent[-1].fact == fact
+        earlier = spent[:-1] if repeats else spent
+        wanted = count + (spent[-1].count if repeats else 0)
+        known = self._ahead
+        if known is None or (known.earlier, known.fact) != (len(earlier), fact):
+            known = _LookAhead(len(earlier), fact)
+        while wanted > known.fits_up_to:
+            ahead = 2 * wanted if known.too_many is None else (wanted + known.too_many) // 2
+            ahead = max(min(ahead, MOST_EXECUTIONS), wanted)
             after = self._account([*earlier, Entry(fact, ahead)], self.budget.delta)
             if after.holds and after.epsilon <= self.budget.epsilon:
-                self._fits_up_to = ahead
+                known = known._replace(fits_up_to=ahead)
             elif ahead > wanted:
-                self._too_many = ahead
+                known = known._replace(too_many=ahead)
             else:
                 reached = (
                     f"would bring epsilon to {rounded_up(after.epsilon)}, above"
@@ -213,58 +482,65 @@ class Ledger:
                     f"Spending this {fact.kind} {reached} the budget of {self.budget.epsilon:g} at "
                     f"delta {self.budget.delta:g}; nothing was released."
                 )
-
-    def _repeats(self, fact: Fact) -> bool:
-        return bool(self._runs) and self._runs[-1].fact == fact
+        self._ahead = known
 
     def _record(self, fact: Fact, count: int) -> None:
+        spent = self._history.spent
+        if spent and spent[-1].fact == fact:
+            self._write({"again": count})
+        else:
+            self._write({"spend": fact.to_json(), "count": count})
+
+    def _write(self, record: Record) -> None:
+        """One more record: on disk first, then in memory."""
+        if self._closed:
+            raise InvalidInput(
+                "Expected an open ledger, got one that was closed: open it again to go on."
+            )
+        if not self._opened:
+            self._write_one({"opened": self._opening, "copy": self._copied})
+            self._opened = True
+        self._write_one(record)
+
+    def _write_one(self, record: Record) -> None:
+        link = self._chain.next(record)
+        take_in = self._history.prepared(link.record)
+        self._writing = link
         if self._journal is not None:
-            self._journal.append(
-                {"again": count} if self._repeats(fact) else _spending(fact, count)
+            self._journal.append(link)
+        self._chain.append(link)
+        take_in()
+        self._was_left_open, self._writing = False, None
+
+    def _recover(self) -> None:
+        """After a failed or interrupted write: what reached the file counts, and nothing else."""
+        if self._writing is not None:
+            self._ahead = None
+            in_file = self._journal is not None and self._journal.head == self._writing.head
+            if in_file and self._chain.head != self._writing.head:
+                self._chain.append(self._writing)
+            self._history = History.of(self._chain)
+            self._writing = None
+
+    def _new_opening(self) -> str:
+        """A name that no opening of a copy of this ledger has; of a seeded one, the same again."""
+        if self.id is not None and self.id.startswith(_SEEDED):
+            return hashlib.sha256(f"{self.id} {self.head.sha256}".encode()).hexdigest()[:16]
+        return secrets.token_hex(8)
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise InvalidInput(
+                "Expected the process that made this ledger to spend in it, got a fork of it: what "
+                "a fork spends, nobody else would know. Spend before the fork, or give the fork a "
+                "ledger of its own."
             )
-        self._append(fact, count)
 
-    def _append(self, fact: Fact, count: int) -> None:
-        if self._runs and self._runs[-1].fact == fact:
-            count += self._runs.pop().count
-        self._runs.append(Entry(fact, count))
-
-    def _note(self, kind: str, sentence: str, notes: list[str]) -> None:
-        if sentence not in notes:
-            if self._journal is not None:
-                self._journal.append({kind: sentence})
-            notes.append(sentence)
-
-    def _records(self) -> Iterable[Record]:
-        yield _header(self.unit, self.relation, self.budget)
-        yield from ({"assume": sentence} for sentence in self._assumptions)
-        yield from ({"not-covered": sentence} for sentence in self._not_covered)
-        yield from (_spending(run.fact, run.count) for run in self._runs)
-
-    @classmethod
-    def _replayed(cls, records: Sequence[Record], path: Path | None) -> Self:
-        where = f" in {path}" if path else ""
-        try:
-            header = records[0]["ledger"]
-            budget = Budget(**header["budget"]) if header["budget"] else None
-            ledger = cls(
-                unit=Unit(header["unit"]), relation=Relation(header["relation"]), budget=budget
-            )
-            for record in records[1:]:
-                match record:
-                    case {"spend": fact, "count": int(count)}:
-                        ledger._append(fact_from_json(fact), count)
-                    case {"again": int(count)}:
-                        ledger._append(ledger._runs[-1].fact, count)
-                    case {"assume": str(sentence)}:
-                        ledger._assumptions.append(sentence)
-                    case {"not-covered": str(sentence)}:
-                        ledger._not_covered.append(sentence)
-                    case _:
-                        raise LedgerDamaged(f"Expected a ledger record{where}, got {record}.")
-        except (LookupError, TypeError) as problem:
-            raise LedgerDamaged(f"Expected a ledger{where}, but {problem!r}.") from problem
-        return ledger
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput(
+            "Expected a ledger to stay in its process: what a copy spends, nobody else would know. "
+            "Send ledger.to_json() instead."
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -278,10 +554,58 @@ class Ledger:
         self.close()
 
 
-def _header(unit: Unit, relation: Relation, budget: Budget | None) -> Record:
-    limits = {"epsilon": budget.epsilon, "delta": budget.delta} if budget else None
-    return {"ledger": {"unit": str(unit), "relation": str(relation), "budget": limits}}
+_SEEDED = "seeded-"
+_LEDGERS: "weakref.WeakSet[Ledger]" = weakref.WeakSet()
 
 
-def _spending(fact: Fact, count: int) -> Record:
-    return {"spend": fact.to_json(), "count": count}
+def _let_go_in_fork() -> None:
+    """A fork must neither keep the file locked nor wait for a thread that it does not have."""
+    for ledger in list(_LEDGERS):
+        ledger._lock = threading.RLock()
+        if ledger._journal is not None:
+            ledger._journal.release()
+
+
+os.register_at_fork(after_in_child=_let_go_in_fork)
+
+
+def _new_header(
+    unit: Unit, relation: Relation, budget: Budget | None, seed_hint: str | None
+) -> Record:
+    if not (budget is None or isinstance(budget, Budget)):
+        raise InvalidInput(f"Expected a Budget, got {budget!r}.")
+    name = _identifier(seed_hint)
+    return header(
+        _validate.choice("unit", unit, Unit),
+        _validate.choice("relation", relation, Relation),
+        budget,
+        name if seed_hint is None else f"{_SEEDED}{name}",
+    )
+
+
+def _identifier(seed_hint: str | None) -> str:
+    if seed_hint is None:
+        return secrets.token_hex(8)
+    if not isinstance(seed_hint, str):
+        raise InvalidInput(f"Expected text as a seed hint, got {seed_hint!r}.")
+    return hashlib.sha256(seed_hint.encode()).hexdigest()[:16]
+
+
+def _whole_number(count: int) -> int:
+    try:
+        exact = count.__index__()
+    except AttributeError:
+        exact = 0
+    if isinstance(count, bool) or not 1 <= exact <= MOST_EXECUTIONS:
+        raise InvalidInput(f"Expected a whole number as count, from 1 to 2^53, got {count!r}.")
+    return exact
+
+
+def _read_back(fact: Fact) -> Fact:
+    """The fact as it will be read from a file."""
+    if not isinstance(fact, Fact):
+        raise InvalidInput(f"Expected a fact, got {fact!r}.")
+    try:
+        return fact_from_json(Chain().next(fact.to_json()).record)
+    except TypeError as problem:
+        raise InvalidInput(f"Expected a fact that can be written down, but {problem}.") from problem

@@ -6,6 +6,7 @@ more than the file says. A last line that a crash cut short had not been acted u
 any other damage is refused. Nothing in the file is ever rewritten.
 """
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -154,7 +155,8 @@ def create(path: Path | str, chain_lines: bytes) -> None:
     except FileExistsError:
         raise
     except OSError as problem:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise InvalidInput(
             f"Expected a place for a ledger at {path}, but: {problem.strerror or problem}."
         ) from problem
@@ -236,7 +238,7 @@ class _Reader:
 
     def _takes_unchained(self, text: str) -> bool:
         # {"crc": "01234567", "record": BODY}: the checksum covers itself and the line before.
-        checksum, body = text[9:17], text[29:-1]
+        checksum, body = text[9:17], text[30:-1]
         record = self._record(body)
         if record is None or f'{{"crc": "{checksum}", "record": {body}}}' != text:
             return False

@@ -7,8 +7,8 @@ noise and publishes marginals with a ledger. On real machines the commands are t
 addresses, and certificates instead of `--insecure`. Nothing leaves this machine. Extra: `flower`.
 """
 
-import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from sottovoce.io.run_folder import RunFolder
 from sottovoce.personalize import Counting, Hypothesis, NBest, ReleasePlan, Vocabulary, write_nbest
 from sottovoce.personalize.flower.running import QUIET, write_app
 from sottovoce.personalize.flower.settings import FederationSettings
@@ -59,8 +60,10 @@ with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
     out = stack.enter_context(log.open("ab"))
 
     def start(command: str) -> subprocess.Popen[bytes]:
-        words = [str(BIN / command.split()[0]), *command.split()[1:]]
-        process = subprocess.Popen(words, env=quiet, cwd=folder, stdout=out, stderr=out)
+        name, *words = shlex.split(command)
+        process = subprocess.Popen(
+            [str(BIN / name), *words], env=quiet, cwd=folder, stdout=out, stderr=out
+        )
         return stack.enter_context(process)
 
     here = f"--host 127.0.0.1 --port {port} --disable-runtime-dependency-installation"
@@ -69,12 +72,14 @@ with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
     for who, texts in HEARD.items():
         mine = [NBest(f"{who}{i}", (Hypothesis(text),)) for i, text in enumerate(texts)]
         write_nbest(folder / f"{who}.jsonl", mine)
-        node = f'--port {free_port()} --node-config nbest="{folder / who}.jsonl"'
+        own = shlex.quote(f'nbest="{folder / who}.jsonl"')
+        node = f"--port {free_port()} --node-config {own}"
         stack.callback(start(f"flower-supernode --insecure --superlink {address} {node}").terminate)
-    if start(f"flwr run {write_app(folder / 'app', settings)} lo").wait():
+    app = shlex.quote(str(write_app(folder / "app", settings)))
+    if start(f"flwr run {app} lo").wait():
         sys.exit(log.read_text()[-2000:])
     wait_until((folder / "out/run.json").exists, log)
-    run = json.loads((folder / "out/run.json").read_text())
+    run = RunFolder(folder / "out").read_run(private=True)
     for number, done in enumerate(run["metrics"]["rounds"], 1):
         print(f"round {number}: {done['accepted']} of {done['sampled']} nodes contributed")
     print(Ledger.from_json(run["ledger"]).guarantee(0.0))

@@ -3,12 +3,14 @@
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.conftest import RunCli
 
 from sottovoce.cli import main
+from sottovoce.io.run_folder import RunFolder
 from sottovoce.personalize.formats import write_nbest
 from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.nbest import Hypothesis, NBest
@@ -38,6 +40,12 @@ def given(tmp_path: Path) -> list[object]:
     return [*start, "--runner", "in-process"]
 
 
+def rounds_of(folder: Path) -> list[dict[str, Any]]:
+    """What happened in each round: for the operator alone."""
+    rounds: list[dict[str, Any]] = RunFolder(folder).private_part()["metrics"]["rounds"]
+    return rounds
+
+
 def test_help_has_an_example(run_cli: RunCli) -> None:
     result = run_cli("federate", "--help")
     assert result.exit_code == 0
@@ -65,7 +73,7 @@ def test_the_guarantee_is_what_was_asked_for(
     assert run["claimed"]["epsilon"] < epsilon
     replayed = Ledger.from_json(run["ledger"]).guarantee(run["guarantee"]["delta"])
     assert replayed.epsilon == pytest.approx(epsilon)
-    assert [report["refused"] for report in run["metrics"]["rounds"]] == [{}, {}, {}]
+    assert [report["refused"] for report in rounds_of(tmp_path / "out")] == [{}, {}, {}]
 
 
 def test_much_data_and_little_noise_find_the_words(
@@ -136,8 +144,10 @@ def test_flower_gives_the_same_words(
     run = json.loads(result.stdout)
     assert run["configuration"]["runner"] == "flower"
     # What people said is not left beside what may be published.
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"marginals.json", "run.json"}
-    assert all(r["accepted"] == 40 and r["released"] for r in run["metrics"]["rounds"])
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert left == {"ledger.jsonl", "marginals.json", "run.json", "private"}
+    assert {path.name for path in (tmp_path / "out/private").glob("[!.]*")} == {"lock", "run.json"}
+    assert all(r["accepted"] == 40 and r["released"] for r in rounds_of(tmp_path / "out"))
     assert run["guarantee"]["verdict"] == "holds"
     told = Marginals.load(tmp_path / "out/marginals.json")
     assert dict(zip(told.words, told.q_bar, strict=True))["call"] == pytest.approx(0.5, abs=0.02)
@@ -221,7 +231,7 @@ def test_pairs_of_words_without_a_guarantee_have_none(
     ("options", "reason"),
     [
         (["--epsilon", "1", "--pair-words", "99"], "words to make pairs of"),
-        (["--epsilon", "1", "--unit", "user", "--mass-cap", "5"], "unit of the earlier release"),
+        (["--epsilon", "1", "--unit", "user", "--mass-cap", "5"], "to protect one user"),
         (["--epsilon", "1", "--release", "cumulative"], "increments where pairs"),
         (["--epsilon", "1", "--pairs-of", "nowhere"], "a run of federate in nowhere"),
     ],
@@ -250,5 +260,5 @@ def test_pairs_of_pairs_are_refused(
     again = [tmp_path / "again" if each == tmp_path / "pairs" else each for each in pairs]
     result = run_cli(*again, "--pairs-of", tmp_path / "pairs", "--scale", "1", "--rounds", "1")
     assert result.exit_code == 2
-    assert "paid as one" in result.stderr
+    assert "got one of pairs" in result.stderr
     assert not (tmp_path / "again").exists()

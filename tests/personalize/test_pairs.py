@@ -18,6 +18,7 @@ from sottovoce.personalize.ngram.model import END, START, NGramModel
 from sottovoce.personalize.ngram.training import train_ngram
 from sottovoce.personalize.pairs import PairedLM, SharedPairs, pair_vocabulary
 from sottovoce.personalize.plan import ReleasePlan
+from sottovoce.personalize.release import CountRelease
 from sottovoce.personalize.rescoring import rescore, tune_weights
 from sottovoce.personalize.rounds import run_rounds
 from sottovoce.personalize.simplex import keep
@@ -141,15 +142,17 @@ def test_a_ledger_of_another_unit_is_refused() -> None:
         ledger_for(user, ledger_for(plan).to_json())
 
 
-def test_a_second_release_of_the_same_kind_is_refused() -> None:
+def test_a_second_release_of_the_same_kind_is_paid_beside_the_first() -> None:
     """In one pool only the worse of the two would be paid."""
     for counting in (ONE_BEST, PAIRS):
-        plan = ReleasePlan(counting=counting)
+        plan = ReleasePlan(counting=counting).calibrated(epsilon=1.0, rounds=1)
         ledger = ledger_for(plan)
         assert ledger_for(plan, ledger.to_json()).entries == ()
-        ledger.spend(plan.fact())
-        with pytest.raises(InvalidInput, match="paid as one"):
-            ledger_for(plan, ledger.to_json())
+        CountRelease(plan, ledger)(np.zeros(3))
+        assert ledger.guarantee(0.0).epsilon == pytest.approx(1.0, rel=1e-3)
+        both = ledger_for(plan, ledger.to_json())
+        CountRelease(plan, both)(np.zeros(3))
+        assert both.guarantee(0.0).epsilon == pytest.approx(2.0, rel=1e-3)
 
 
 def test_cumulative_pairs_are_refused() -> None:

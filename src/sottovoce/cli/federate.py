@@ -3,40 +3,43 @@
 import json
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sottovoce import __version__
 from sottovoce.cli.console import json_option, print_json, progress
 from sottovoce.cli.lm import load_vocabulary
 from sottovoce.cli.statements import print_statement
-from sottovoce.corpora.atomic import text_output
 from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import PRIVATE, RunFolder
 from sottovoce.personalize.caps import Caps
 from sottovoce.personalize.counting import Counting
-from sottovoce.personalize.federation import clients_of, ledger_for, server_for
+from sottovoce.personalize.federation import clients_of, server_for
 from sottovoce.personalize.formats import FORMATS, read_nbest, write_nbest
 from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.nbest import NBest, by_client
 from sottovoce.personalize.pairs import pair_vocabulary
 from sottovoce.personalize.plan import ReleasePlan
+from sottovoce.personalize.publishing import (
+    LEDGER,
+    MARGINALS,
+    Publication,
+    check_unused,
+    federation_folder,
+)
 from sottovoce.personalize.rounds import RoundReport, run_rounds
 from sottovoce.personalize.server import DENOISERS, PLAUSIBLE_MASS
 from sottovoce.personalize.vocabulary import Vocabulary
 from sottovoce.privacy.facts import Noise
-from sottovoce.privacy.guarantee import SEEDED_STAMP, Claim, Statement, Unit
-from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.guarantee import Claim, Guarantee, Statement, Unit
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.recipes.federate import Cap, Kernel, Release
 from sottovoce.privacy.sampling import SamplingKey
 
 _DISCRETE = (Noise.DISCRETE_LAPLACE, Noise.DISCRETE_GAUSSIAN)
 _DEFAULTS = ReleasePlan()
-
-Federation = tuple[Ledger, Marginals, list[dict[str, Any]]]
 
 
 def _choice(*options: str) -> click.Choice[str]:
@@ -85,6 +88,8 @@ def _choice(*options: str) -> click.Choice[str]:
               help="The server sees sums only: SecAgg+, three clients or more.")  # fmt: skip
 @click.option("--plausible-mass", type=float, default=PLAUSIBLE_MASS, show_default=True,
               help="Most words that an honest client sends in a round.")  # fmt: skip
+@click.option("--ledger",
+              help="Ledger of earlier runs about the same people, to go on in.")  # fmt: skip
 @click.option("--minimum-clients", type=int, default=1, show_default=True,
               help="A round with fewer contributions is not released.")  # fmt: skip
 @click.option("--seed", type=int, help="For tests: repeatable noise and sampling.")
@@ -93,6 +98,9 @@ def federate(
     nbest: str, folder: str, vocabulary: str, source_format: str, as_json: bool, **options: Any
 ) -> None:
     """Word marginals of all clients in NBEST, released with noise, and what that costs.
+
+    FOLDER must be new. What may be shared is at its top; exact numbers of clients and utterances,
+    what was refused, and times are in its private folder.
 
     With --pairs-of, pairs of the words that an earlier run found most: --epsilon is then what this
     run adds, and the printed guarantee is of both together.
@@ -107,59 +115,44 @@ def federate(
         words = pair_vocabulary(words, earlier.marginals.over(words), options["pair_words"])
     options["denoise"] = options["denoise"] or ("project" if earlier is None else "keep")
     plan = _plan(options)
-    begun = ledger_for(plan, earlier.ledger if earlier else None)
     options["runner"] = _runner(options)
-    noiseless = options["noise"] == "none"
-    seed = options["seed"]
+    check_unused(RunFolder(folder))
     lists = list(read_nbest(nbest, source_format))
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    federation = _in_flower if options["runner"] == "flower" else _in_process
-    ledger, released, rounds = federation(lists, words, plan, Path(folder), begun, options)
-    guarantee = ledger.guarantee(options["delta"])
-    claimed = plan.claim(options["delta"]) if not noiseless else None
-    if earlier is not None and claimed is not None:
-        claimed = earlier.claimed_with(claimed)
-    run = {
-        "verb": "federate",
-        "versions": {"sottovoce": __version__},
-        "configuration": {
-            **options,
+    noiseless = options["noise"] == "none"
+    publication = Publication(
+        delta=options["delta"],
+        configuration={
+            **{name: value for name, value in options.items() if name != "ledger"},
             "scale": None if noiseless else plan.scale,
             "counting": plan.counting.to_json(),
         },
-        "seed": SEEDED_STAMP if seed is not None else "keyed by the operating system",
-        "ledger": ledger.to_json(),
-        "guarantee": guarantee.to_json(),
-        "claimed": claimed.to_json() if claimed else None,
-        "metrics": {
-            "clients": (clients := len(by_client(lists))),
-            "utterances": len(lists),
-            "rounds": rounds,
-        },
-        "timings": {"seconds": round(time.monotonic() - started, 2)},
-    }
-    about = {"guarantee": run["guarantee"], "claimed": run["claimed"]}
-    if earlier is not None:
-        about["words_from"] = earlier.marginals.digest
-    replace(released, about=about).save(Path(folder, "marginals.json"))
-    with text_output(Path(folder, "run.json")) as stream:
-        json.dump(run, stream, indent=2)
+        exact={"clients": len(by_client(lists)), "utterances": len(lists)},
+        words_from=earlier.marginals.digest if earlier else None,
+        claimed_before=earlier.claimed if earlier else None,
+    )
+    job = _Job(lists, words, plan, Path(folder), _ledger(options, earlier), earlier, publication)
+    (_in_flower if options["runner"] == "flower" else _in_process)(job, options, started)
+    run = RunFolder(folder).read_run()
     if as_json:
         print_json(run)
-    elif claimed is not None:
+        return
+    guarantee = Guarantee.from_json(run["guarantee"])
+    if run["claimed"] is not None:
+        claimed = Claim.from_json(run["claimed"])
         print_statement(Statement(claimed=claimed, guarantee=guarantee))
-        click.echo(f"Marginals of {clients} clients are in {folder}.")
     else:
-        click.echo(f"{guarantee}\nMarginals of {clients} clients are in {folder}.")
+        click.echo(str(guarantee))
+    click.echo(f"Marginals are in {folder}; what is in {Path(folder, PRIVATE)} is not for sharing.")
 
 
 @dataclass(frozen=True)
 class _Earlier:
     """What an earlier run released, and what that cost."""
 
+    folder: Path
     marginals: Marginals
     ledger: dict[str, Any]
-    claimed: Claim | None
+    claimed: dict[str, Any] | None
 
     @classmethod
     def of(cls, folder: str, output: str) -> "_Earlier":
@@ -167,44 +160,63 @@ class _Earlier:
             raise InvalidInput("Expected another folder for pairs than that of the words.")
         try:
             run = json.loads(Path(folder, "run.json").read_bytes())
-            claimed = Claim.from_json(run["claimed"]) if run["claimed"] else None
-            return cls(Marginals.load(Path(folder, "marginals.json")), run["ledger"], claimed)
+            marginals = Marginals.load(Path(folder, MARGINALS))
+            found = cls(Path(folder), marginals, run["ledger"], run["claimed"])
         except (OSError, ValueError, LookupError, TypeError) as problem:
             raise InvalidInput(f"Expected a run of federate in {folder}: {problem}") from problem
-
-    def claimed_with(self, claimed: Claim) -> Claim:
-        """By the paper's arithmetic, epsilons of what is released add up."""
-        if self.claimed is None:
-            return claimed
-        return Claim.of(
-            self.claimed.epsilon + claimed.epsilon,
-            delta=self.claimed.delta + claimed.delta,
-            how=f"{claimed.how}; words and pairs",
-        )
+        if any(" " in word for word in marginals.words):
+            raise InvalidInput(f"Expected a run that released words in {folder}, got one of pairs.")
+        return found
 
 
-def _in_process(
-    lists: list[NBest],
-    words: Vocabulary,
-    plan: ReleasePlan,
-    _: Path,
-    ledger: Ledger,
-    options: dict[str, Any],
-) -> Federation:
+@dataclass(frozen=True)
+class _Job:
+    """What either runner is given."""
+
+    lists: list[NBest]
+    words: Vocabulary
+    plan: ReleasePlan
+    folder: Path
+    ledger: Path | None
+    earlier: _Earlier | None
+    publication: Publication
+
+    @property
+    def carried(self) -> dict[str, Any] | None:
+        """The ledger of the earlier run, whose cost comes along; what is there counts once."""
+        return self.earlier.ledger if self.earlier else None
+
+
+def _ledger(options: dict[str, Any], earlier: _Earlier | None) -> Path | None:
+    """The file to spend in, where it is not a new one: pairs go on where their words were paid."""
+    if options["ledger"]:
+        return Path(options["ledger"])
+    if earlier is not None and (earlier.folder / LEDGER).exists():
+        return earlier.folder / LEDGER
+    return None
+
+
+def _in_process(job: _Job, options: dict[str, Any], started: float) -> None:
     seed = options["seed"]
     key = SamplingKey() if seed is None else SamplingKey.from_seed(seed)
-    server = server_for(
-        words,
-        None if options["noise"] == "none" else plan,
-        ledger=ledger,
-        source=NoiseSource() if seed is None else NoiseSource.seeded(seed),
-        denoise=options["denoise"],
-        plausible_mass=options["plausible_mass"],
-        minimum_clients=options["minimum_clients"],
-    )
-    clients = clients_of(lists, words, plan, rounds=options["rounds"], key=key)
-    told = []
-    with progress("Federating", unit="rounds", total=options["rounds"]) as tell:
+    clients = clients_of(job.lists, job.words, job.plan, rounds=options["rounds"], key=key)
+    with (
+        federation_folder(job.folder, job.plan, ledger=job.ledger, earlier=job.carried) as (
+            folder,
+            ledger,
+        ),
+        progress("Federating", unit="rounds", total=options["rounds"]) as tell,
+    ):
+        server = server_for(
+            job.words,
+            None if options["noise"] == "none" else job.plan,
+            ledger=ledger,
+            source=NoiseSource() if seed is None else NoiseSource.seeded(seed),
+            denoise=options["denoise"],
+            plausible_mass=options["plausible_mass"],
+            minimum_clients=options["minimum_clients"],
+        )
+        reports = []
         for report in run_rounds(
             clients,
             server,
@@ -212,24 +224,17 @@ def _in_process(
             sampling_rate=options["sampling_rate"],
             key=key,
         ):
-            told.append(report.to_json())
+            reports.append(report)
             tell(report.number)
             _tell_refusals(report)
-    return ledger, server.marginals, told
+        job.publication.write(folder, server, reports, seeded=seed is not None, started=started)
 
 
-def _in_flower(
-    lists: list[NBest],
-    words: Vocabulary,
-    plan: ReleasePlan,
-    folder: Path,
-    ledger: Ledger,
-    options: dict[str, Any],
-) -> Federation:
+def _in_flower(job: _Job, options: dict[str, Any], _started: float) -> None:
     from sottovoce.personalize.flower import running
     from sottovoce.personalize.flower.settings import FederationSettings
 
-    clients, seed = len(by_client(lists)), options["seed"]
+    clients, seed = len(by_client(job.lists)), options["seed"]
     key = SamplingKey() if seed is None else SamplingKey.from_seed(seed)
     click.echo(
         "Starting Flower's simulation, which takes up to half a minute before the first round; "
@@ -241,13 +246,13 @@ def _in_flower(
         tempfile.TemporaryDirectory() as private,
         progress("Federating", unit="rounds", total=options["rounds"]) as tell,
     ):
-        words.save(Path(private, "vocabulary.json"))
-        write_nbest(Path(private, "nbest.jsonl"), lists)
+        job.words.save(Path(private, "vocabulary.json"))
+        write_nbest(Path(private, "nbest.jsonl"), job.lists)
         settings = FederationSettings(
             vocabulary=str(Path(private, "vocabulary.json")),
             nbest=str(Path(private, "nbest.jsonl")),
-            output=str(folder.resolve()),
-            plan=plan.to_json(),
+            output=str(job.folder.resolve()),
+            plan=job.plan.to_json(),
             noiseless=options["noise"] == "none",
             rounds=options["rounds"],
             sampling_rate=options["sampling_rate"],
@@ -258,7 +263,9 @@ def _in_flower(
             secure=options["secure_aggregation"],
             plausible_mass=options["plausible_mass"],
             minimum_clients=options["minimum_clients"],
-            earlier=ledger.to_json(),
+            ledger=str(job.ledger.resolve()) if job.ledger else "",
+            earlier=job.carried,
+            publication=asdict(job.publication),
         )
 
         def on_round(report: RoundReport) -> None:
@@ -266,9 +273,6 @@ def _in_flower(
             _tell_refusals(report)
 
         running.simulate(settings, clients=clients, on_round=on_round)
-    run = json.loads((folder / "run.json").read_bytes())
-    released = Marginals.load(folder / "marginals.json")
-    return Ledger.from_json(run["ledger"]), released, run["metrics"]["rounds"]
 
 
 def _tell_refusals(report: RoundReport) -> None:

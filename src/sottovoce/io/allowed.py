@@ -40,6 +40,17 @@ _SETTINGS: dict[str, Any] = dict.fromkeys(
 )  # fmt: skip
 """Settings of a training. Not the seed: whoever knows it can subtract the noise."""
 
+_FEDERATION: dict[str, Any] = dict.fromkeys(
+    (
+        "alpha", "beta", "cap", "clip", "counting", "denoise", "from", "kernel", "lm", "mass_cap",
+        "max_words", "minimum_clients", "nbest_size", "noise", "pair_strength", "pair_words",
+        "plausible_mass", "release", "repeats", "rounds", "runner", "sampling_rate", "scale",
+        "secure_aggregation", "shortcut", "sigma", "trust", "word_cap",
+    ),
+    WHOLE,
+)  # fmt: skip
+"""Settings of a federation and of rescoring by it."""
+
 KEYS: dict[str, Any] = {
     "verb": WHOLE,
     "versions": WHOLE,
@@ -49,7 +60,7 @@ KEYS: dict[str, Any] = {
     "user_guarantee": WHOLE,
     "claimed": WHOLE,
     "ledger": WHOLE,
-    "configuration": _SETTINGS,
+    "configuration": _SETTINGS | _FEDERATION,
     "asked": _SETTINGS,
     "samples": {"name": WHOLE},
     "history": {"step": WHOLE, "epsilon": WHOLE},

@@ -23,7 +23,7 @@ class Caps:
     span: Cap = Cap.LIFETIME
 
     def __post_init__(self) -> None:
-        _validate.parse_choices(self)
+        _validate.parse_fields(self)
         for name, value in (("mass cap", self.mass), ("word cap", self.per_word)):
             if value is not None:
                 _validate.positive(name, value)

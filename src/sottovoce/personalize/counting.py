@@ -52,6 +52,7 @@ class Counting:
     order: int = 1
 
     def __post_init__(self) -> None:
+        _validate.parse_fields(self)
         _validate.positive("sigma", self.sigma)
         _validate.at_least_one("nbest", self.nbest)
         _validate.at_least_one("max_words", self.max_words)
@@ -138,7 +139,9 @@ class Counting:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Counting":
         try:
-            return cls(**{**data, "kernel": Kernel(data["kernel"])})
+            # Rules of old know of words alone; for anything else that is missing nobody can speak.
+            data = {"order": 1, **data}
+            return cls(**{name: data[name] for name in Counting().to_json()} | data)
         except (KeyError, TypeError, ValueError) as problem:
             raise InvalidInput(f"Expected a rule of counting, but {problem!r}.") from problem
 

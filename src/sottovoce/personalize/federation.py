@@ -84,19 +84,15 @@ def server_for(
 
 def ledger_for(plan: ReleasePlan, earlier: Mapping[str, Any] | None = None) -> Ledger:
     """A ledger that fits the plan: empty, or one that goes on from an `earlier` one in JSON."""
-    if earlier is None:
-        return Ledger(unit=plan.unit, relation=Relation.ADD_OR_REMOVE)
-    ledger = Ledger.from_json(earlier)
-    if ledger.unit is not plan.unit:
+    ledger = Ledger(unit=plan.unit, relation=Relation.ADD_OR_REMOVE)
+    return ledger if earlier is None else going_on(ledger, earlier)
+
+
+def going_on(ledger: Ledger, earlier: Mapping[str, Any]) -> Ledger:
+    """The ledger with everything in it that an earlier one in JSON has spent."""
+    other = Ledger.from_json(earlier)
+    if other.unit != ledger.unit:
         raise InvalidInput(
-            f"Expected the unit of the earlier release, {ledger.unit}, got {plan.unit}."
+            f"Expected the unit of the earlier release, {other.unit}, got {ledger.unit}."
         )
-    # Of a pool only the worst release is paid, because no utterance is in two of them. A second
-    # run over the same utterances breaks that.
-    pool = plan.fact().pool
-    if pool is not None and any(entry.fact.pool == pool for entry in ledger.entries):
-        raise InvalidInput(
-            f"Expected an earlier release of something else, got one that has released {pool}: "
-            "both would be paid as one."
-        )
-    return ledger
+    return ledger.union(other)

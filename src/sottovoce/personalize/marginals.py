@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -9,8 +10,10 @@ from typing import Any, Self
 import numpy as np
 
 from sottovoce.corpora.atomic import text_output
-from sottovoce.errors import InvalidInput
+from sottovoce.errors import InvalidInput, SottovoceError
 from sottovoce.personalize.vocabulary import Vector, Vocabulary, distribution
+from sottovoce.privacy.guarantee import Guarantee, Relation, Unit, Verdict
+from sottovoce.privacy.ledger import Ledger
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +60,32 @@ class Marginals:
         text = json.dumps([self.words, self.q_bar.tolist()]).encode()
         return hashlib.sha256(text).hexdigest()[:16]
 
+    def guarantee(self) -> Guarantee:
+        """What holds of these marginals, derived again from the ledger that came with them.
+
+        >>> told = Marginals(("call", "<unk>"), np.array([0.5, 0.5]))
+        >>> told.guarantee().reasons
+        ('the marginals come without the ledger of their release',)
+        """
+        try:
+            ledger = Ledger.from_json(self.about["ledger"])
+        except (KeyError, TypeError):
+            return _none("the marginals come without the ledger of their release")
+        except SottovoceError as problem:
+            return _none(f"the ledger of the marginals cannot be trusted ({problem})")
+        if self.about.get("of") not in (None, self.digest):
+            return _none("the marginals are not those that their ledger paid for")
+        if not ledger.entries:
+            return _none("the ledger of the marginals knows of no release")
+        return ledger.guarantee(float(self.about.get("delta", 0.0)))
+
     def save(self, path: Path | str) -> None:
         with text_output(path) as stream:
             data = {
                 "words": self.words,
                 "q_bar": self.q_bar.tolist(),
-                "about": self.about,
+                # Bound to these numbers, so that they are not exchanged by mistake.
+                "about": {**self.about, "of": self.digest},
                 "mass": self.mass,
             }
             json.dump(data, stream, ensure_ascii=False)
@@ -71,6 +94,8 @@ class Marginals:
     def load(cls, path: Path | str) -> Self:
         try:
             data = json.loads(Path(path).read_bytes())
+            if not isinstance(data["about"], dict):
+                raise TypeError("about is no object")
             return cls(
                 tuple(map(str, data["words"])),
                 np.array(data["q_bar"]),
@@ -79,3 +104,15 @@ class Marginals:
             )
         except (KeyError, TypeError, ValueError) as problem:
             raise InvalidInput(f"Expected marginals in {path}, but {problem!r}.") from problem
+
+
+def _none(reason: str) -> Guarantee:
+    return Guarantee(
+        epsilon=math.inf,
+        delta=0.0,
+        unit=Unit.USER,
+        relation=Relation.ADD_OR_REMOVE,
+        accountant="none",
+        verdict=Verdict.NO_GUARANTEE,
+        reasons=(reason,),
+    )

@@ -47,6 +47,7 @@ class ReleasePlan:
     sampling_rate: float | None = None
 
     def __post_init__(self) -> None:
+        _validate.parse_fields(self)
         _validate.positive("scale", self.scale)
         capped = self.caps.mass is not None or self.caps.per_word is not None
         if self.unit not in (Unit.UTTERANCE, Unit.USER):
@@ -98,8 +99,12 @@ class ReleasePlan:
         # L1 <= M and every word <= kappa give L2 <= sqrt(kappa M).
         return math.sqrt(min(mass, per_word) * mass) if self.is_gaussian else mass
 
-    def fact(self, number: int = 1, *, seeded: bool = False) -> NoisyVector:
-        """The release of round `number`, as the ledger will see it."""
+    def fact(self, number: int = 1, *, seeded: bool = False, run: str = "plan") -> NoisyVector:
+        """The release of round `number`, as the ledger will see it.
+
+        Of a pool only the worst release is paid, because an utterance is in one round of a `run`,
+        and a lifetime cap bounds all of them. Another run over the same people is another pool.
+        """
         once = self.release is Release.INCREMENTS and (
             self.unit is Unit.UTTERANCE or self.caps.span is Cap.LIFETIME
         )
@@ -110,7 +115,7 @@ class ReleasePlan:
             sensitivity=self.sensitivity(number),
             sampling_rate=None if self.is_gaussian else self.sampling_rate,
             # An utterance is in one round of words *and* in one of pairs: two pools, both paid.
-            pool=_POOLS[self.counting.order] if once else None,
+            pool=f"{run}: {_POOLS[self.counting.order]}" if once else None,
             seeded=seeded,
         )
 
@@ -176,11 +181,11 @@ class ReleasePlan:
         try:
             return cls(
                 counting=Counting.from_json(data["counting"]),
-                noise=Noise(data["noise"]),
+                noise=data["noise"],
                 scale=data["scale"],
-                unit=Unit(data["unit"]),
+                unit=data["unit"],
                 caps=Caps.from_json(data["caps"]),
-                release=Release(data["release"]),
+                release=data["release"],
                 sampling_rate=data["sampling_rate"],
             )
         except (KeyError, TypeError) as problem:
@@ -197,5 +202,11 @@ class ReleasePlan:
             if self.release is Release.INCREMENTS:
                 yield "ranks come from the first pass, not from personalised rescoring"
                 yield "one utterance more or less moves no other utterance into another round"
+                yield "every utterance is in one round of a run; further runs are paid beside it"
         else:
             yield "every client holds to its caps"
+            if self.caps.span is Cap.LIFETIME:
+                yield "a lifetime cap holds within one run; further runs are paid beside it"
+        if self.sampling_rate is not None:
+            yield "clients that are not sampled in a round drop what was new in it"
+        yield "every client counts by the rules of the plan"

@@ -3,6 +3,10 @@
 One object owns both, so the two cannot disagree.
 """
 
+import itertools
+import json
+from dataclasses import replace
+
 import numpy as np
 
 from sottovoce.errors import InvalidInput
@@ -29,20 +33,51 @@ class CountRelease:
     def __init__(
         self, plan: ReleasePlan, ledger: Ledger, source: NoiseSource | None = None
     ) -> None:
-        if ledger.unit is not plan.unit:
+        if ledger.unit != plan.unit:
             raise InvalidInput(
                 f"Expected a ledger that protects one {plan.unit}, got one for {ledger.unit}."
             )
-        self.plan, self.ledger = plan, ledger
-        self.source = source or NoiseSource()
+        self._plan, self._ledger = plan, ledger
+        self._root = source or NoiseSource()
         for sentence in plan.assumptions():
             ledger.assume(sentence)
+        ledger.leave_uncovered("a vocabulary taken from private text: it has to be public")
+        if plan.counting.order > 1 and not ledger.entries:
+            ledger.leave_uncovered(
+                "the release that chose the words of the pairs, if it is not in this ledger"
+            )
+        self.begin_run()
+
+    # The noise, its cost and the ledger belong together for good.
+    @property
+    def plan(self) -> ReleasePlan:
+        return self._plan
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._ledger
+
+    @property
+    def run(self) -> str:
+        """The name of the present run in the ledger."""
+        return self._run
+
+    def begin_run(self) -> None:
+        """From here on, releases may be of utterances that earlier ones were of: pay them anew."""
+        seeded = self._root.is_seeded
+        self._run = self._ledger.new_run("federation" if seeded else None)
+        # A seed gives other noise to every run in a ledger, and to every plan: equal noise on two
+        # releases would cancel in their difference.
+        self._source = _child(self._root, f"{self._run} {json.dumps(self._plan.to_json())}")
 
     @property
     def rounds_done(self) -> int:
-        """Releases that the ledger knows of, also those of an earlier process."""
+        """Releases of this plan that the ledger knows of, also those of an earlier process."""
+        same = _without_growth(self._plan.fact())
         return sum(
-            entry.count for entry in self.ledger.entries if isinstance(entry.fact, NoisyVector)
+            entry.count
+            for entry in self._ledger.entries
+            if isinstance(entry.fact, NoisyVector) and _without_growth(entry.fact) == same
         )
 
     def __call__(self, total: Vector) -> Vector:
@@ -51,18 +86,33 @@ class CountRelease:
             raise InvalidInput("Expected a vector of finite summed counts.")
         if self.plan.noise in DISCRETE and (np.rint(total) != total).any():
             raise InvalidInput("Expected whole numbers of units with discrete noise.")
-        fact = self.plan.fact(self.rounds_done + 1, seeded=self.source.is_seeded)
-        self.ledger.spend(fact)
+        fact = self.plan.fact(self.rounds_done + 1, seeded=self._source.is_seeded, run=self._run)
+        self._ledger.spend(fact)
         noisy: Vector = total + self._draw(total.size, fact.scale)
         return noisy / self.plan.counting.unit
 
     def _draw(self, size: int, scale: float) -> Vector:
         match self.plan.noise:
             case Noise.LAPLACE:
-                return draws.laplace(size, scale, self.source)
+                return draws.laplace(size, scale, self._source)
             case Noise.GAUSSIAN:
-                return draws.gaussian(size, scale, self.source)
+                return draws.gaussian(size, scale, self._source)
             case Noise.DISCRETE_LAPLACE:
-                return draws.discrete_laplace(size, scale, self.source).astype(np.float64)
+                return draws.discrete_laplace(size, scale, self._source).astype(np.float64)
             case Noise.DISCRETE_GAUSSIAN:
-                return draws.discrete_gaussian(size, scale, self.source).astype(np.float64)
+                return draws.discrete_gaussian(size, scale, self._source).astype(np.float64)
+
+
+def _without_growth(fact: NoisyVector) -> NoisyVector:
+    """The fact without what differs between the rounds and runs of one plan."""
+    return replace(fact, sensitivity=1.0, pool=None, seeded=False)
+
+
+def _child(source: NoiseSource, label: str) -> NoiseSource:
+    """A stream of its own, also where the same source served another ledger before."""
+    for times in itertools.count(1):
+        try:
+            return source.derive(f"{label} {times}")
+        except InvalidInput:
+            continue
+    raise AssertionError("there is always another label")

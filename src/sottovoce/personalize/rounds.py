@@ -5,6 +5,7 @@ is late or sends garbage is counted and left out; the round goes on without it. 
 contributions is not released, and a federation without such a round ends with an error.
 """
 
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -142,7 +143,8 @@ def run_rounds(
 ) -> Iterator[RoundReport]:
     """Run so many rounds, one report after each; `deadline` is in seconds for one client.
 
-    Raises `NobodyJoined` at the end if no round was released.
+    Raises `NobodyJoined` at the end if no round was released. Every call is a run of its own in the
+    ledger: rounds run again, maybe over the same utterances, are paid again.
 
     >>> import numpy as np
     >>> from sottovoce.personalize.counting import Counting
@@ -159,7 +161,8 @@ def run_rounds(
     """
     _validate.at_least_one("rounds", rounds)
     _check_sampling(clients, server, sampling_rate)
-    key = key or SamplingKey()
+    server.begin_run()
+    key = key_of_run(key or SamplingKey(), server)
     if key.seeded and sampling_rate < 1 and server.ledger is not None:
         server.ledger.assume(SEEDED_STAMP)
     membership = Membership((client.name for client in clients), key)
@@ -177,6 +180,13 @@ def run_rounds(
         reports.append(finish(server, number, len(sampled), dict(refused)))
         yield reports[-1]
     check_released(reports)
+
+
+def key_of_run(key: SamplingKey, server: Server) -> SamplingKey:
+    """A key for the sampling of this run alone: two runs must not sample the same clients."""
+    run = "" if server.release is None else server.release.run
+    secret = hashlib.blake2b(run.encode(), key=key.secret, digest_size=16).digest()
+    return SamplingKey(secret, seeded=key.seeded)
 
 
 def _collect(

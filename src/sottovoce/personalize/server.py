@@ -97,6 +97,7 @@ class Server:
         self._joined = 0
         self._names: set[str] = set()
         self._given = _Given()
+        self._run_released = False
         self._lock = threading.Lock()
 
     @property
@@ -116,6 +117,12 @@ class Server:
     def rules(self) -> str:
         """How clients have to count, as a short text that travels with orders and answers."""
         return rules_of(self.vocabulary, self.plan)
+
+    def begin_run(self) -> None:
+        """Start a run of its own in the ledger, unless the present one has released nothing."""
+        if self.release is not None and self._run_released:
+            self.release.begin_run()
+            self._run_released = False
 
     def receive(
         self, contribution: Vector, *, client: str | None = None, rules: str | None = None
@@ -180,6 +187,7 @@ class Server:
                 fresh: Vector = total
             else:
                 fresh = self.release(total)
+                self._run_released = True
             self.rounds += 1
             self.counts = fresh if self.cumulative else self.counts + fresh
             self.q_bar = self._distribution()

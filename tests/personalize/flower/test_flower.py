@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import RunFolder
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.federation import clients_of, ledger_for, server_for
 from sottovoce.personalize.formats import write_nbest
@@ -178,7 +179,7 @@ def test_a_secure_sum_is_the_plain_sum(settings: FederationSettings) -> None:
         sent.append(reply)
         return reply
 
-    secure = replace(settings, secure=True)
+    secure = replace(settings, secure=True, output=f"{settings.output} of sums")
     reports = federate(LoopGrid(4, watch), secure)  # type: ignore[arg-type]
     for one, other in zip(plain, reports, strict=True):
         assert np.array_equal(one.q_bar, other.q_bar)
@@ -186,7 +187,7 @@ def test_a_secure_sum_is_the_plain_sum(settings: FederationSettings) -> None:
     # Four stages a round, and in none of them an array that is not masked.
     assert len(sent) == 3 * 4 * 4
     assert not any(record for reply in sent for record in reply.content.array_records.values())
-    run = json.loads(Path(settings.output, "run.json").read_text())
+    run = json.loads(Path(secure.output, "run.json").read_text())
     told = Ledger.from_json(run["ledger"]).guarantee(0.0)
     assert told.holds
     for words in ("adds the noise to that sum", "follows the protocol", "32 bits", "false counts"):
@@ -239,10 +240,11 @@ def test_a_device_may_insist_on_masks_and_counts_a_round_once(settings: Federati
     grid.contexts[3].node_config["secure"] = True
     reports = federate(grid, replace(settings, rounds=1))  # type: ignore[arg-type]
     assert reports[0].refused == {"failed": 1}
+    again = replace(settings, rounds=1, output=f"{settings.output} again")
     with pytest.raises(NobodyJoined, match="failed: 4"):
-        federate(grid, replace(settings, rounds=1))  # type: ignore[arg-type]
+        federate(grid, again)  # type: ignore[arg-type]
     # A count above the range is not clipped: nothing of that client is sent.
-    small = replace(settings, secure=True, plausible_mass=2.0, noiseless=True)
+    small = replace(again, rounds=3, secure=True, plausible_mass=2.0, noiseless=True)
     with pytest.raises(NobodyJoined, match="halted: 4"):
         federate(LoopGrid(4, honest), small)  # type: ignore[arg-type]
 
@@ -333,5 +335,6 @@ def test_on_a_real_superlink(settings: FederationSettings, tmp_path: Path) -> No
         while not result.exists() and time.monotonic() < until:
             time.sleep(0.2)
         assert result.exists(), (tmp_path / "log").read_text()[-3000:]
-    rounds = json.loads(result.read_text())["metrics"]["rounds"]
+    assert "metrics" not in json.loads(result.read_text())
+    rounds = RunFolder(settings.output).private_part()["metrics"]["rounds"]
     assert rounds == [{"sampled": 2, "accepted": 2, "refused": {}, "released": True}]

@@ -5,25 +5,24 @@ time or sends garbage is counted, and nothing of it enters the sum. A federation
 joined any round publishes nothing and ends with an error.
 """
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sottovoce.corpora.atomic import text_output
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.federation import ledger_for, server_for
+from sottovoce.personalize.federation import server_for
 from sottovoce.personalize.flower.secure import SecureRanges
 from sottovoce.personalize.flower.settings import FederationSettings
 from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.rounds import RoundReport, check_released, finish
+from sottovoce.personalize.publishing import federation_folder
+from sottovoce.personalize.rounds import RoundReport, finish, key_of_run
 from sottovoce.personalize.server import Refused, Server
 from sottovoce.personalize.vocabulary import Vector, Vocabulary
 from sottovoce.privacy.guarantee import SEEDED_STAMP
+from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.sampling import Membership, SamplingKey
 
@@ -67,6 +66,7 @@ def federate(
     on_round: Callable[[RoundReport], None] = lambda _: None,
 ) -> list[RoundReport]:
     """All rounds; afterwards `marginals.json` and `run.json` are in the output folder."""
+    started = time.monotonic()
     plan = settings.release_plan()
     if plan.sampling_rate not in (None, settings.sampling_rate):
         raise InvalidInput(
@@ -78,13 +78,31 @@ def federate(
         ranges = SecureRanges.of(
             plan, clients=settings.nodes, plausible_mass=settings.plausible_mass
         )
-    server = _server(settings, plan, ranges)
+    with federation_folder(
+        settings.output, plan, ledger=settings.ledger or None, earlier=settings.earlier
+    ) as (folder, ledger):
+        server = _server(settings, plan, ranges, ledger)
+        reports = _rounds(grid, settings, plan, server, on_round)
+        settings.told().write(
+            folder, server, reports, seeded=settings.seed is not None, started=started
+        )
+    return reports
+
+
+def _rounds(
+    grid: "Grid",
+    settings: FederationSettings,
+    plan: ReleasePlan,
+    server: Server,
+    on_round: Callable[[RoundReport], None],
+) -> list[RoundReport]:
     key = SamplingKey.from_seed(settings.seed) if settings.seed is not None else SamplingKey()
     nodes = _wait_for(grid, settings)
-    if ranges is not None:
+    ranges = None
+    if settings.secure:
         # More nodes than expected may be there, and all of them have to fit.
         ranges = SecureRanges.of(plan, clients=len(nodes), plausible_mass=settings.plausible_mass)
-    members = Membership((str(node) for node in nodes), key)
+    members = Membership((str(node) for node in nodes), key_of_run(key, server))
     reports = []
     for number in range(1, settings.rounds + 1):
         sampled = [nodes[place] for place in members.poisson(number, settings.sampling_rate)]
@@ -94,13 +112,12 @@ def federate(
             refused = _ask_securely(grid, settings, server, number, sampled, ranges)
         reports.append(finish(server, number, len(sampled), refused))
         on_round(reports[-1])
-    check_released(reports)
-    _publish(settings, server, reports)
     return reports
 
 
-def _server(settings: FederationSettings, plan: ReleasePlan, ranges: SecureRanges | None) -> Server:
-    ledger = ledger_for(plan, settings.earlier)
+def _server(
+    settings: FederationSettings, plan: ReleasePlan, ranges: SecureRanges | None, ledger: Ledger
+) -> Server:
     if settings.seed is not None and settings.sampling_rate < 1:
         ledger.assume(SEEDED_STAMP)
     for sentence in ranges.assumptions() if ranges is not None else ():
@@ -203,17 +220,3 @@ def _wait_for(grid: "Grid", settings: FederationSettings) -> list[int]:
             raise InvalidInput(f"Expected {settings.nodes} nodes, got {len(nodes)} in time.")
         time.sleep(_POLL)
     return nodes
-
-
-def _publish(settings: FederationSettings, server: Server, reports: list[RoundReport]) -> None:
-    folder = Path(settings.output)
-    folder.mkdir(parents=True, exist_ok=True)
-    assert server.ledger is not None
-    run = {
-        "verb": "federate",
-        "ledger": server.ledger.to_json(),
-        "metrics": {"rounds": [report.to_json() for report in reports]},
-    }
-    server.marginals.save(folder / "marginals.json")
-    with text_output(folder / "run.json") as stream:
-        json.dump(run, stream, indent=2)

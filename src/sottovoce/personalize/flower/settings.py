@@ -12,6 +12,7 @@ from typing import Any, Self
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.plan import ReleasePlan
+from sottovoce.personalize.publishing import Publication
 from sottovoce.personalize.server import PLAUSIBLE_MASS
 from sottovoce.privacy.sampling import SamplingKey
 
@@ -22,8 +23,9 @@ class FederationSettings:
 
     `round_key` (hexadecimal) decides which round an utterance belongs to; it is no secret. `seed`
     makes sampling and noise repeatable, for tests. With `secure` the server sees sums only, of
-    clients that send at most `plausible_mass` words a round each. `earlier` is the ledger of a
-    release that this one goes on from.
+    clients that send at most `plausible_mass` words a round each. `ledger` is a file to go on in,
+    where it is not that of the output folder; `earlier` is a ledger in JSON whose cost is added.
+    `publication` has what is told beside the marginals (see `Publication`).
     """
 
     vocabulary: str
@@ -41,9 +43,12 @@ class FederationSettings:
     secure: bool = False
     plausible_mass: float = PLAUSIBLE_MASS
     minimum_clients: int = 1
+    ledger: str = ""
     earlier: dict[str, Any] | None = None
+    publication: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _validate.parse_fields(self)
         _validate.at_least_one("rounds", self.rounds)
         _validate.at_least_one("nodes", self.nodes)
         _validate.positive("timeout", self.timeout)
@@ -56,6 +61,12 @@ class FederationSettings:
     def release_plan(self) -> ReleasePlan:
         return ReleasePlan.from_json(self.plan)
 
+    def told(self) -> Publication:
+        try:
+            return Publication(**self.publication)
+        except TypeError as problem:
+            raise InvalidInput(f"Expected what is told of a federation: {problem}.") from problem
+
     def assignment(self) -> SamplingKey:
         """The key that gives every utterance its round."""
         return SamplingKey(bytes.fromhex(self.round_key))
@@ -65,7 +76,9 @@ class FederationSettings:
 
     def for_devices(self) -> str:
         """What devices have to know: neither the seed nor where the server keeps what it has."""
-        return replace(self, output="", seed=None, earlier=None).to_text()
+        return replace(
+            self, output="", ledger="", seed=None, earlier=None, publication={}
+        ).to_text()
 
     @classmethod
     def from_text(cls, text: str | bytes) -> Self:

@@ -9,6 +9,7 @@ import pytest
 from sottovoce.corpora.synthetic import generate
 from sottovoce.deid import Deidentifier, Fields, Materials, Setting, Vault
 from sottovoce.deid.detect import Gazetteer
+from sottovoce.deid.detect.detector import utterance_of
 from sottovoce.deid.scale import Make, release_dataset
 from sottovoce.deid.statement import ReleaseStatement
 from sottovoce.deid.tables import TextColumns
@@ -49,8 +50,8 @@ def dataset() -> Iterator[Any]:
 def test_the_statement_is_that_of_one_machine(dataset: Any) -> None:
     released, statement = release_dataset(dataset, maker(), COLUMNS)
     alone = maker()()
-    for text, user in zip(*TABLE.to_pydict().values(), strict=True):
-        alone.release(text, user)
+    texts = zip(*TABLE.to_pydict().values(), strict=True)
+    list(alone.release_all([utterance_of(text, user) for text, user in texts]))
     here = {unit: found.epsilon for unit, found in alone.statement().guarantees.items()}
     there = {unit: found.epsilon for unit, found in statement.guarantees.items()}
     assert there == pytest.approx(here)

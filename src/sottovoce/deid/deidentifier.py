@@ -2,34 +2,40 @@
 
 Everything runs in batches: one call of the detector, and one draw of random numbers a type, for
 a thousand utterances. Numbers are drawn from one cryptographic stream and never from a seed a
-sentence, so that equal sentences are released independently.
+sentence, so that equal sentences are released independently. What is released is counted before it
+is released, by threads and by forked processes too; what was released before, elsewhere, can be
+absorbed, so that the statement covers both.
 """
 
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from sottovoce import _validate
 from sottovoce.corpora import OUTSIDE, Span, Utterance
 from sottovoce.deid.alignment import Offsets, Piece, realigned, text_with, with_pieces
 from sottovoce.deid.derivation import Released
 from sottovoce.deid.detect import Combination, Detector, Evaluation, detector
-from sottovoce.deid.detect.detector import utterance_of
+from sottovoce.deid.detect.detector import fingerprint, types_of, utterance_of
 from sottovoce.deid.fields import Fields
-from sottovoce.deid.labels import LabelMap
-from sottovoce.deid.replace import Mechanism, Scope, Vault
+from sottovoce.deid.keeping import TallyKeeper
+from sottovoce.deid.labels import TYPES, LabelMap
+from sottovoce.deid.replace import Cost, Mechanism, Scope, Vault
 from sottovoce.deid.statement import ReleaseStatement
 from sottovoce.deid.strategies import Materials, Setting, mechanism_for
-from sottovoce.deid.tally import Tally
+from sottovoce.deid.tally import Rows, Tally, key_of, random_numbers
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 
 BATCH = 1024
-Place = tuple[int, int, str, int]
-"""Start, end and type of what is replaced, and its place among the values of the type."""
+Place = tuple[int, int, str, int, str]
+"""Start, end and type of what is replaced, its place among the values of the type, and what goes
+before its replacement."""
 _KIND = itemgetter(2)
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
@@ -60,7 +66,8 @@ class Deidentifier:
 
     `setting` holds for every type that `per_type` does not name. `delta` is what a statement may
     fail by. An `evaluation` of the detector (see `detect.evaluate`) makes the statement allow for
-    what it misses.
+    what it misses. Threads may share a de-identifier. A forked process may release with its copy:
+    the original counts that. It cannot be pickled or copied otherwise.
 
     >>> deid = Deidentifier(detector="patterns", setting=Setting(strategy="typed"))
     >>> deid.release("meet me at half past three").text
@@ -89,50 +96,160 @@ class Deidentifier:
         self.fields = fields or Fields()
         self.delta = _validate.delta(delta)
         self.evaluation = evaluation
-        if evaluation is not None and evaluation.detector != self.detector.name:
-            raise InvalidInput(
-                f"Expected an evaluation of {self.detector.name}, got one of "
-                f"{evaluation.detector}; evaluate the detector that is used."
-            )
-        self.tally = Tally()
+        if evaluation is not None:
+            _check_evaluated(self.detector, evaluation)
+        self._check_types()
+        self._keeper = TallyKeeper()
+        self._past: dict[str, Cost] = {}
+        self._past_seeded = False
+        self._past_not_covered: tuple[str, ...] = ()
+        self._lock = threading.RLock()
         self._source = source or NoiseSource()
         self._names = self.materials.vault or Vault.fresh(within="corpus")
         self._mechanisms: dict[str, Mechanism] = {}
         for kind in self.per_type:
             self.mechanism(kind)
 
-    def release(self, text: str, user: str = "") -> Release:
-        """Release one text."""
+    def release(self, text: str, user: str = "", id: str = "") -> Release:
+        """Release one text. Released again (with the same id, or without one), it costs again."""
         self.refuse_plain_text()
-        return next(self.release_all([utterance_of(text, user)]))
+        return next(self.release_all([replace(utterance_of(text, user), id=id)]))
 
     def release_texts(self, texts: Iterable[str]) -> Iterator[str]:
         """Release texts, one at a time, in the order they come."""
         self.refuse_plain_text()
-        source = iter(texts)
+        source, (call,) = iter(texts), random_numbers(1)
         while batch := [_Bare(text) for text in islice(source, BATCH)]:
-            for utterance, pieces in self._told(cast(list[Utterance], batch)):
+            for utterance, pieces in self._told(cast(list[Utterance], batch), call):
                 yield text_with(utterance.text, pieces) if pieces else utterance.text
 
     def release_all(self, utterances: Iterable[Utterance]) -> Iterator[Release]:
         """Release utterances; their labels stay aligned with their tokens."""
-        source = iter(utterances)
+        source, (call,) = iter(utterances), random_numbers(1)
         while batch := list(islice(source, BATCH)):
-            for utterance, pieces in self._told(batch):
+            for utterance, pieces in self._told(batch, call):
                 yield self._assembled(utterance, pieces)
 
     def statement(self) -> ReleaseStatement:
         """What may be said of everything that was released so far."""
-        return Released(
-            tally=self.tally,
-            mechanisms=self._mechanisms,
-            settings={kind: self._setting(kind) for kind in self._mechanisms},
-            detector=self.detector.name,
-            seeded=self._source.is_seeded,
-            delta=self.delta,
-            evaluation=self.evaluation,
-            not_covered=self.fields.not_covered(),
-        ).statement()
+        with self._keeper.all_counted() as tally, self._lock:
+            self._know(tally)
+            return Released(
+                tally=tally,
+                mechanisms=dict(self._mechanisms),
+                settings={kind: self._setting(kind) for kind in self._mechanisms},
+                costs=self._costs(),
+                detector=self.detector.name,
+                seeded=self._source.is_seeded or self._past_seeded,
+                delta=self.delta,
+                evaluation=self.evaluation,
+                not_covered=(*self.fields.not_covered(), *self._past_not_covered),
+            ).statement()
+
+    @property
+    def tally(self) -> Tally:
+        """What was released so far, counted; as private as the text."""
+        with self._keeper.all_counted() as tally:
+            return tally
+
+    def record(self) -> dict[str, Any]:
+        """All that a statement needs of what was released so far, for `absorb`.
+
+        It is as private as the text: keep it where the text is kept.
+        """
+        with self._keeper.all_counted() as tally, self._lock:
+            self._know(tally)
+            return {
+                "record": "deid",
+                "tally": tally.to_json(),
+                "costs": {
+                    kind: cost.to_json()
+                    for kind, cost in self._costs().items()
+                    if kind in tally.types
+                },
+                "seeded": self._source.is_seeded or self._past_seeded,
+                "not_covered": [*self.fields.not_covered(), *self._past_not_covered],
+            }
+
+    def absorb(self, record: Mapping[str, Any]) -> None:
+        """Let the statement cover what another de-identifier has released as well.
+
+        Utterances with the same id (or, without one, the same words) and users of the same name are
+        the same; what both releases cost them adds up.
+
+        >>> def made(): return Deidentifier(detector="gazetteer", setting=Setting(epsilon=1))
+        >>> first, second = made(), made()
+        >>> for each in (first, second):
+        ...     _ = each.release("call maria", user="ann", id="1")
+        >>> second.absorb(first.record())
+        >>> round(second.statement().guarantees["token"].epsilon, 6)
+        2.0
+        """
+        try:
+            if record["record"] != "deid":
+                raise KeyError("record")
+            other = Tally.from_json(record["tally"])
+            costs = {kind: Cost.from_json(cost) for kind, cost in record["costs"].items()}
+            seeded, sentences = bool(record["seeded"]), tuple(map(str, record["not_covered"]))
+            if missing := {*other.types} - {*costs}:
+                raise KeyError(missing.pop())
+        except (KeyError, TypeError, AttributeError) as problem:
+            raise InvalidInput(f"Expected the record of a release, but {problem!r}.") from problem
+        with self._keeper.all_counted() as tally, self._lock:
+            names = {}
+            for kind, cost in costs.items():
+                names[kind] = self._name_of(other.original(kind), cost)
+                if names[kind] not in self._mechanisms:
+                    self._past[names[kind]] = cost
+            tally.merge(other, names)
+            self._past_seeded |= seeded
+            self._past_not_covered = tuple(dict.fromkeys([*self._past_not_covered, *sentences]))
+
+    def _name_of(self, kind: str, cost: Cost) -> str:
+        """What to call a type of another release: the same only if it costs just the same.
+
+        Two histograms are never the same.
+        """
+        if not cost.histogram_epsilon:
+            try:
+                if self.mechanism(kind).cost() == cost:
+                    return kind
+            except InvalidInput:
+                pass  # A strategy that this type cannot have here.
+            for name, known in self._past.items():
+                if known == cost and name.startswith(f"{kind} of release "):
+                    return name
+        return f"{kind} of release {1 + len(self._past)}"
+
+    def _costs(self) -> dict[str, Cost]:
+        return self._past | {kind: each.cost() for kind, each in self._mechanisms.items()}
+
+    def _know(self, tally: Tally) -> None:
+        """Make the mechanisms of types that only copies have met, or that may have been missed."""
+        for kind in tally.types:
+            if kind not in self._past:
+                self.mechanism(kind)
+        for kind in self.evaluation.types if self.evaluation else ():
+            with suppress(InvalidInput):
+                self.mechanism(kind)
+
+    def _check_types(self) -> None:
+        """A setting or a list for a type that nothing finds would be ignored in silence."""
+        known = types_of(self.detector)
+        if known is None:
+            return
+        for kind in (*self.per_type, *self.materials.surrogates):
+            if kind not in known and kind not in TYPES:
+                raise InvalidInput(
+                    f"Expected a type that {self.detector.name} finds "
+                    f"({', '.join(sorted(known))}), got {kind!r}."
+                )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "A Deidentifier cannot be pickled or copied: nobody would count what the copy "
+            "releases. Make one in each process, and absorb their records."
+        )
 
     def refuse_plain_text(self) -> None:
         """Annotations are all that the detector gold sees; text without them would pass whole."""
@@ -146,7 +263,7 @@ class Deidentifier:
         """The type of every value that would be replaced, utterance by utterance; none is."""
         jobs: dict[str, _Job] = {}
         return [
-            [kind for _, _, kind, _ in self._found(utterance, spans, jobs)]
+            [kind for _, _, kind, *_ in self._found(utterance, spans, jobs)]
             for utterance, spans in zip(batch, self.detector.find(batch), strict=True)
         ]
 
@@ -154,14 +271,15 @@ class Deidentifier:
         """The mechanism of a type; made when the type is first met."""
         found = self._mechanisms.get(kind)
         if found is None:
-            found = mechanism_for(kind, self._setting(kind), self.materials)
-            self._mechanisms[kind] = found
+            with self._lock:
+                found = mechanism_for(kind, self._setting(kind), self.materials)
+                found = self._mechanisms.setdefault(kind, found)
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """The configuration, for the release manifest."""
+        """The configuration, for the release manifest; hashes of lists and models stay private."""
         return {
-            "detector": self.detector.to_json(),
+            "detector": {"detector": self.detector.name},
             "setting": self.setting.to_json(),
             "per_type": {kind: each.to_json() for kind, each in sorted(self.per_type.items())},
             "mechanisms": {kind: each.to_json() for kind, each in sorted(self._mechanisms.items())},
@@ -173,23 +291,40 @@ class Deidentifier:
     def _setting(self, kind: str) -> Setting:
         return self.per_type.get(kind, self.setting)
 
-    def _told(self, batch: Sequence[Utterance]) -> Iterator[tuple[Utterance, list[Piece]]]:
-        """The utterances with what is to be put into them."""
+    def _told(
+        self, batch: Sequence[Utterance], call: int
+    ) -> Iterator[tuple[Utterance, list[Piece]]]:
+        """The utterances with what is to be put into them; counted before they are told."""
         jobs: dict[str, _Job] = {}
+        with self._lock:  # Detectors remember words; nobody promised that threads may share them.
+            marked = self.detector.find(batch)
         places = [
             self._found(utterance, spans, jobs) if spans else []
-            for utterance, spans in zip(batch, self.detector.find(batch), strict=True)
+            for utterance, spans in zip(batch, marked, strict=True)
         ]
-        self.tally.add_all(
-            [tuple(map(_KIND, own)) for own in places], [utterance.user for utterance in batch]
-        )
+        self._count(batch, [tuple(map(_KIND, own)) for own in places], call)
         outputs = {
             kind: job.mechanism.replace(job.values, job.scopes, self._source)
             for kind, job in jobs.items()
         }
         for utterance, own in zip(batch, places, strict=True):
-            told = [(start, end, kind, outputs[kind][place]) for start, end, kind, place in own]
+            told = [
+                (start, end, kind, before + outputs[kind][place])
+                for start, end, kind, place, before in own
+            ]
             yield utterance, told
+
+    def _count(self, batch: Sequence[Utterance], types: list[tuple[str, ...]], call: int) -> None:
+        if self._keeper.is_copy and self._names.reversible:
+            raise InvalidInput(
+                "Expected no reversible vault in a forked process, got one: the parent would not "
+                "know who became whom there."
+            )
+        self.count(rows_of(batch, types, call))
+
+    def count(self, rows: Rows) -> None:
+        """Let the statement cover what others release with this configuration."""
+        self._keeper.add(rows)
 
     def _found(
         self, utterance: Utterance, spans: Sequence[Span], jobs: dict[str, _Job]
@@ -201,11 +336,14 @@ class Deidentifier:
             job = jobs.get(kind)
             if job is None:
                 job = jobs[kind] = _Job(self.mechanism(kind))
-            places = [(start, end)]
+            values = [(start, end)]
             if not job.mechanism.whole:
-                places = [word.span() for word in _WORD.finditer(text, start, end)] or places
-            for first, last in places:
-                found.append((first, last, kind, len(job.values)))
+                values = [word.span() for word in _WORD.finditer(text, start, end)] or values
+            # Nothing of a value is left between its words: each replaces what is before it too.
+            edges = [start, *(last for _, last in values[:-1]), end]
+            for number, (first, last) in enumerate(values):
+                before = " " if number else ""
+                found.append((edges[number], edges[number + 1], kind, len(job.values), before))
                 job.values.append(text[first:last])
                 if job.mechanism.scoped:
                     job.scopes.append(Scope(type=kind, user=utterance.user, document=utterance.id))
@@ -252,6 +390,34 @@ class _Bare:
 
 _SAME = Offsets()
 _UNLABELLED = frozenset({OUTSIDE})
+
+
+def rows_of(batch: Sequence[Utterance], types: Sequence[tuple[str, ...]], call: int) -> Rows:
+    """How utterances count that are released in this call; these are the types of their values."""
+    keys, releases = [], random_numbers(len(batch))
+    for place, (utterance, kinds) in enumerate(zip(batch, types, strict=True)):
+        if not kinds:
+            keys.append(0)
+        elif utterance.id:
+            keys.append(key_of("id", utterance.id))
+        else:
+            keys.append(key_of("text", utterance.user, utterance.text))
+            releases[place] = call
+    users = [utterance.user for utterance in batch]
+    return Rows(types=types, users=users, keys=keys, releases=releases)
+
+
+def _check_evaluated(detector: Detector, evaluation: Evaluation) -> None:
+    if evaluation.detector != detector.name:
+        raise InvalidInput(
+            f"Expected an evaluation of {detector.name}, got one of {evaluation.detector}; "
+            "evaluate the detector that is used."
+        )
+    if evaluation.fingerprint != fingerprint(detector):
+        raise InvalidInput(
+            f"Expected an evaluation of this very {detector.name}, got one of another model or "
+            "list of that name; evaluate the detector that is used."
+        )
 
 
 def _combined(chosen: Detector | str, labels: LabelMap | None) -> Detector:

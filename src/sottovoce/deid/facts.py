@@ -4,12 +4,13 @@
 of the pool of disjoint units, so all of its losses have to be in one fact.
 """
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
-from sottovoce.privacy.accountants.losses import Loss, PureLoss, TokenLoss
+from sottovoce.privacy.accountants.losses import ApproximateLoss, Loss, PureLoss, TokenLoss
 from sottovoce.privacy.facts import Fact
 from sottovoce.privacy.guarantee import Relation
 
@@ -20,7 +21,8 @@ class ReplacedValues(Fact):
 
     `counts[k]` values of `types[k]` went through the kernel (1-p)[y=x] + p pi(y) of
     `replace_probabilities[k]` and `smallest_probabilities[k]`, or, where `epsilons[k]` is not
-    negative, through a mechanism of that pure epsilon. `recalls[k]` is the share that was found.
+    negative, through a mechanism of that pure epsilon. `recalls[k]` is the share that is found, and
+    `counts[k]` counts the missed ones too: with the probability that any is missed it is out.
     """
 
     types: tuple[str, ...]
@@ -48,6 +50,21 @@ class ReplacedValues(Fact):
             _validate.probability("every replace probability", p)
             _validate.between("every smallest probability", pi, 0.0, 0.5)
             _validate.probability("every recall", recall)
+        for count, epsilon in zip(self.counts, self.epsilons, strict=True):
+            if count < 0 or count != int(count):
+                raise InvalidInput(f"Expected numbers of values, got {count}.")
+            if epsilon != -1 and not 0 <= epsilon < math.inf:
+                raise InvalidInput(f"Expected every epsilon >= 0, or -1, got {epsilon:g}.")
+
+    @property
+    def missed(self) -> float:
+        """The probability that any of the values is missed."""
+        logs = [
+            count * math.log(recall) if recall else -math.inf
+            for count, recall in zip(self.counts, self.recalls, strict=True)
+            if count
+        ]
+        return -math.expm1(sum(logs))
 
     def losses(self, relation: Relation) -> list[tuple[Loss, int]]:
         found: list[tuple[Loss, int]] = []
@@ -55,8 +72,13 @@ class ReplacedValues(Fact):
             if self.epsilons[place] >= 0:
                 found.append((PureLoss(self.epsilons[place]), count))
             else:
-                p = self.replace_probabilities[place] * self.recalls[place]
+                p = self.replace_probabilities[place]
                 found.append((TokenLoss(p, self.smallest_probabilities[place]), count))
+        # Nothing but a missed value looks like it, unless it is in a surrogate list by chance.
+        if self.missed >= 1:
+            found.append((TokenLoss(0.0, 0.0), 1))
+        elif self.missed:
+            found.append((ApproximateLoss(0.0, self.missed), 1))
         return [(loss, count) for loss, count in found if count]
 
     def objections(self, relation: Relation) -> list[str]:
@@ -68,6 +90,8 @@ class ReplacedValues(Fact):
         return []
 
     def why_infinite(self) -> str:
+        if self.missed:
+            return "a private value that is missed is released as it is, and nothing else looks so"
         return (
             "a private value may be released as it is, and no replacement ever equals it, so a "
             "reader who sees it knows it is true"
@@ -78,8 +102,8 @@ class ReplacedValues(Fact):
         stated.append("the types, the places and the number of private values may be known")
         if min(self.recalls, default=1.0) < 1:
             stated.append(
-                "what the detector misses does not depend on the value, and every private value "
-                "is in the surrogate list of its type"
+                "every private value is missed with the same probability at most, whatever it is "
+                "and whatever else is missed"
             )
         else:
             stated.append("every private value was found")

@@ -6,14 +6,14 @@ its own operating system. The result is computed once and kept: a lazy dataset t
 would release everything twice, and cost twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sottovoce import _validate
-from sottovoce.deid.deidentifier import Deidentifier
+from sottovoce.deid.deidentifier import Deidentifier, rows_of
 from sottovoce.deid.statement import ReleaseStatement
 from sottovoce.deid.tables import TextColumns, release_arrow, utterances_of
-from sottovoce.deid.tally import Tally
+from sottovoce.deid.tally import Rows, random_numbers
 from sottovoce.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -43,9 +43,8 @@ def release_dataset(
             "make up its own."
         )
     counted = _mapped(dataset, _Counting, make, chosen, workers)
-    deid.tally = _tallied(counted)
-    for kind in deid.tally.types:
-        deid.mechanism(kind)
+    for rows in _counted(counted):
+        deid.count(rows)
     statement = deid.statement()
     if check is not None:
         check(statement)
@@ -77,11 +76,14 @@ class _Counting:
         import pyarrow as pa
 
         rows = [row for row in utterances_of(table, self._columns) if row is not None]
-        types = self._deid.private_types(rows)
+        types = [tuple(own) for own in self._deid.private_types(rows)]
+        counted = rows_of(rows, types, call=0)
         return pa.table(
             {
-                "user": pa.array([row.user for row in rows], pa.string()),
-                "types": pa.array(types, pa.list_(pa.string())),
+                "user": pa.array(counted.users, pa.string()),
+                "types": pa.array(list(map(list, types)), pa.list_(pa.string())),
+                "key": pa.array(counted.keys, pa.uint64()),
+                "release": pa.array(counted.releases, pa.uint64()),
             }
         )
 
@@ -96,11 +98,13 @@ class _Releasing:
         return release_arrow(self._deid, table, self._columns)
 
 
-def _tallied(counted: Any) -> Tally:
-    tally = Tally()
+def _counted(counted: Any) -> Iterator[Rows]:
+    """What the workers have counted; rows of the release 0 belong to this one."""
+    (call,) = random_numbers(1)
     for batch in counted.iter_batches(batch_format="pyarrow"):
-        for user, types in zip(
-            batch.column("user").to_pylist(), batch.column("types").to_pylist(), strict=True
-        ):
-            tally.add(types, user)
-    return tally
+        yield Rows(
+            types=[tuple(own) for own in batch.column("types").to_pylist()],
+            users=batch.column("user").to_pylist(),
+            keys=batch.column("key").to_pylist(),
+            releases=[release or call for release in batch.column("release").to_pylist()],
+        )

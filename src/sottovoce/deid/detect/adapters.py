@@ -20,6 +20,10 @@ class Adapter:
         self.name = name
         self.labels = labels or mapping("standard")
 
+    @property
+    def types(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.labels.private.values()))
+
     def to_json(self) -> dict[str, Any]:
         return {"detector": self.name, "labels": self.labels.to_json()}
 

@@ -2,16 +2,22 @@
 
 The policy is the same whatever the order in which spans were found: spans that share a character
 become one span over all of their characters, of the type of the longest of them (then the one of
-the earlier detector, then the leftmost). No span cuts a word in two: its edges move outwards, since
-half a name left over is a leak. White space at the edges belongs to no span.
+the earlier detector, then the leftmost). No span cuts a word in two, nor a name with a hyphen or an
+apostrophe: its edges move outwards, since half a name left over is a leak. A possessive ending is
+grammar and stays. White space at the edges belongs to no span.
 """
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 from sottovoce.corpora import Span, Utterance
-from sottovoce.deid.detect.detector import Detector
+from sottovoce.deid.detect.detector import Detector, types_of
 from sottovoce.errors import InvalidInput
+
+_WITHIN = "-'’‐‑"
+_POSSESSIVE = re.compile(r"['’]s(?!\w)", re.IGNORECASE)
 
 
 class Combination:
@@ -34,6 +40,17 @@ class Combination:
     @property
     def name(self) -> str:
         return "+".join(detector.name for detector in self.detectors)
+
+    @property
+    def types(self) -> frozenset[str] | None:
+        """The types that any of them may find; None if one does not say."""
+        found: frozenset[str] = frozenset()
+        for detector in self.detectors:
+            its = types_of(detector)
+            if its is None:
+                return None
+            found |= its
+        return found
 
     def find(self, batch: Sequence[Utterance]) -> list[list[Span]]:
         found = [detector.find(batch) for detector in self.detectors]
@@ -117,13 +134,39 @@ def _whole_words(text: str, span: Span) -> Span:
     if start == end:
         return Span(start, end, kind)
     if start and text[start - 1] != " ":
-        while start and _joins(text[start]) and _joins(text[start - 1]):
-            start -= 1
-    if end < len(text) and text[end] != " ":
-        while end < len(text) and _joins(text[end - 1]) and _joins(text[end]):
-            end += 1
+        start = _left(text, start)
+    if end < size and text[end] != " ":
+        end = _right(text, end)
     return Span(start, end, kind)
 
 
+def _left(text: str, start: int) -> int:
+    """Where the word begins that a value begins in."""
+    while start and _joins(text[start]):
+        if _joins(text[start - 1]):
+            start -= 1
+        elif start > 1 and text[start - 1] in _WITHIN and _joins(text[start - 2]):
+            start -= 2
+        else:
+            break
+    return start
+
+
+def _right(text: str, end: int) -> int:
+    """Where the word ends that a value ends in; a possessive ending is left out."""
+    size = len(text)
+    while end < size and _joins(text[end - 1]):
+        if _joins(text[end]):
+            end += 1
+        elif end + 1 < size and text[end] in _WITHIN and _joins(text[end + 1]):
+            if _POSSESSIVE.match(text, end):
+                break
+            end += 2
+        else:
+            break
+    return end
+
+
 def _joins(character: str) -> bool:
-    return character.isalnum() or character == "_"
+    # Accents may stand behind their letter.
+    return character.isalnum() or character == "_" or bool(unicodedata.combining(character))

@@ -5,6 +5,8 @@ It has to look at all of the text whatever its length, and to raise rather than 
 nobody looked at is text that was let through.
 """
 
+import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -22,7 +24,22 @@ class Detector(Protocol):
         """The spans of every utterance, by offsets into its `text`."""
 
     def to_json(self) -> dict[str, Any]:
-        """What it is made of, for the release manifest."""
+        """What it is made of. Lists and models may be private, and so are their hashes."""
+
+
+def fingerprint(detector: Detector) -> str:
+    """Tells detectors apart by what they are made of, whatever they are called.
+
+    Keep it with the private files: trying out lists would tell what a short list holds.
+    """
+    parts = [part.to_json() for part in getattr(detector, "detectors", (detector,))]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def types_of(detector: Detector) -> frozenset[str] | None:
+    """The types that a detector may find; None if it does not say."""
+    found = getattr(detector, "types", None)
+    return None if found is None else frozenset(found)
 
 
 def utterance_of(text: str, user: str = "") -> Utterance:

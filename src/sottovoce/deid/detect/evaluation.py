@@ -17,7 +17,7 @@ from scipy import stats
 
 from sottovoce import _validate
 from sottovoce.corpora import Span, Utterance, spans_of
-from sottovoce.deid.detect.detector import Detector
+from sottovoce.deid.detect.detector import Detector, fingerprint
 from sottovoce.deid.labels import LabelMap
 from sottovoce.deid.words import Word, words_of
 from sottovoce.errors import InvalidInput
@@ -78,7 +78,10 @@ class TypeRecall:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What a detector found of an annotated corpus. `examples` shows the first misses."""
+    """What a detector found of an annotated corpus. `examples` shows the first misses.
+
+    `fingerprint` is that of the detector: another list of the same name is another detector.
+    """
 
     detector: str
     confidence: float
@@ -87,6 +90,7 @@ class Evaluation:
     needless_words: int
     types: dict[str, TypeRecall]
     examples: tuple[tuple[str, str], ...] = ()
+    fingerprint: str = ""
 
     @property
     def recall(self) -> float:
@@ -111,6 +115,7 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         return {
             "detector": self.detector,
+            "fingerprint": self.fingerprint,
             "confidence": self.confidence,
             "utterances": self.utterances,
             "recall": self.recall,
@@ -128,6 +133,7 @@ class Evaluation:
             names = ("words", "missed_words", "mistyped_words", "values", "missed_values")
             return cls(
                 detector=str(data["detector"]),
+                fingerprint=str(data.get("fingerprint", "")),
                 confidence=confidence,
                 utterances=int(data["utterances"]),
                 public_words=int(data["public_words"]),
@@ -171,7 +177,6 @@ def evaluate(
         needless += sum(bool(mark) and not kind for mark, kind in zip(marks, private, strict=True))
         words = _visible_words(utterance.text)
         for span in gold:
-            count = counts.setdefault(span.type, Counter())
             inside = [
                 mark
                 for word, mark in zip(words, marks, strict=True)
@@ -179,6 +184,7 @@ def evaluate(
             ]
             if not inside:
                 continue
+            count = counts.setdefault(span.type, Counter())
             missed = inside.count("")
             count["words"] += len(inside)
             count["missed_words"] += missed
@@ -191,6 +197,7 @@ def evaluate(
         raise InvalidInput(f"Expected private values to look for, got none in {total} utterances.")
     return Evaluation(
         detector=detector.name,
+        fingerprint=fingerprint(detector),
         confidence=confidence,
         utterances=total,
         public_words=public,

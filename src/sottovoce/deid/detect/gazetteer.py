@@ -1,6 +1,7 @@
 """Lists of known values in a token trie: every position is looked up once, longest match wins."""
 
 import hashlib
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,8 @@ Node = dict[str, Any]
 class Gazetteer:
     """Finds listed values, in any case, with any white space between their words.
 
-    A possessive ending does not hide a value. A value of two types has the type listed first.
+    A possessive ending does not hide a value, and neither does another Unicode form of the same
+    letters. A value of two types has the type listed first.
 
     >>> found = Gazetteer({"LOC": ["york", "new york"], "PER": ["anna", "york"]})
     >>> from sottovoce.deid.detect.detector import utterance_of
@@ -27,26 +29,32 @@ class Gazetteer:
     def __init__(self, values: Mapping[str, Iterable[str]], name: str = "gazetteer") -> None:
         self.name = name
         self.size = 0
+        self.types = tuple(values)
         self._trie: Node = {}
         digest = hashlib.sha256()
         for kind, entries in values.items():
+            if isinstance(entries, str):
+                raise InvalidInput(
+                    f"Expected a list of values of {kind}, got the text {entries!r}."
+                )
             for entry in entries:
-                self._add(entry, kind)
+                self.size += sum(self._add(form, kind) for form in _forms(entry)) > 0
                 digest.update(f"{kind}\t{entry}\n".encode())
         if not self._trie:
             raise InvalidInput("Expected at least one value in a gazetteer, got none.")
         self._digest = digest.hexdigest()
 
-    def _add(self, entry: str, kind: str) -> None:
+    def _add(self, entry: str, kind: str) -> bool:
+        """Whether it is new."""
         words = words_of(entry)
         if not words:
             raise InvalidInput(f"Expected a value with at least one word, got {entry!r}.")
         node = self._trie
         for word in words:
             node = node.setdefault(word.lower.replace("’", "'").removesuffix("'s"), {})
-        if _END not in node:
-            node[_END] = kind
-            self.size += 1
+        new = _END not in node
+        node.setdefault(_END, kind)
+        return new
 
     def find(self, batch: Sequence[Utterance]) -> list[list[Span]]:
         return [self._spans(utterance.text) for utterance in batch]
@@ -94,6 +102,15 @@ class Gazetteer:
 
     def to_json(self) -> dict[str, Any]:
         return {"detector": self.name, "values": self.size, "sha256": self._digest}
+
+
+def _forms(entry: str) -> tuple[str, ...]:
+    """The ways to write the same letters: an accent is part of its letter, or follows it."""
+    if entry.isascii():
+        return (entry,)
+    return tuple(
+        dict.fromkeys([entry, *(unicodedata.normalize(form, entry) for form in ("NFC", "NFD"))])
+    )
 
 
 def _start(words: Sequence[str], position: int) -> int:

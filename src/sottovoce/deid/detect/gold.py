@@ -21,6 +21,10 @@ class Gold:
     labels: LabelMap = field(default_factory=lambda: mapping("standard"))
     name: str = "gold"
 
+    @property
+    def types(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.labels.private.values()))
+
     def find(self, batch: Sequence[Utterance]) -> list[list[Span]]:
         outside = {"O"}
         return [

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from sottovoce.corpora.synthetic import lexicon
 from sottovoce.deid.detect.combination import Combination
-from sottovoce.deid.detect.detector import Detector
+from sottovoce.deid.detect.detector import Detector, fingerprint
 from sottovoce.deid.detect.gazetteer import Gazetteer
 from sottovoce.deid.detect.gold import Gold
 from sottovoce.deid.detect.patterns import Patterns
 from sottovoce.deid.detect.tagger import Tagger
-from sottovoce.deid.labels import LabelMap
+from sottovoce.deid.labels import TYPES, LabelMap
 from sottovoce.deid.mappings import mapping
 from sottovoce.errors import InvalidInput
 
@@ -49,8 +49,11 @@ def detector(
             case _:
                 found.append(_from_file(part))
     if caution is not None:
+        if not any(isinstance(each, Tagger) for each in found):
+            raise InvalidInput(f"Expected a tagger with a caution, got the detector {name!r}.")
         found = [each.with_caution(caution) if isinstance(each, Tagger) else each for each in found]
-    unique = {part.name: part for part in found}
+    # By what they are, not by what they are called: two files may have the same name.
+    unique = {fingerprint(part): part for part in found}
     return Combination(list(unique.values()))
 
 
@@ -75,13 +78,24 @@ def _from_file(path: str) -> Detector:
 
 
 def _values(path: str) -> Mapping[str, list[str]]:
+    try:
+        # A mark that some editors put at the start would become part of the first type.
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InvalidInput(f"{path}: Expected a list of values in UTF-8, got {problem}.") from None
     values: dict[str, list[str]] = {}
-    lines = Path(path).read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines, 1):
         kind, tab, value = line.partition("\t")
         if not (kind and tab and value.strip()):
             raise InvalidInput(
                 f"{path}: Expected a type, a tab and a value at line {number}, got {line[:40]!r}."
             )
+        if kind not in TYPES:
+            raise InvalidInput(
+                f"{path}: Expected one of the types {', '.join(TYPES)} at line {number}, got "
+                f"{kind[:40]!r}."
+            )
         values.setdefault(kind, []).append(value)
+    if not values:
+        raise InvalidInput(f"{path}: Expected a list of values, got an empty file.")
     return values

@@ -51,6 +51,7 @@ class Patterns:
     """
 
     name = "patterns"
+    types = ("CARD", "DATE", "EMAIL", "ID", "IP", "MONEY", "PHONE", "TIME", "URL")
 
     def find(self, batch: Sequence[Utterance]) -> list[list[Span]]:
         return [_spans(utterance.text) for utterance in batch]

@@ -118,6 +118,7 @@ class Alike:
             smallest_probability=min(kernel.p * kernel.surrogates.least for kernel in kernels),
             assumptions=(
                 *public_forms(whole=self.whole, keep_case=self.keep_case),
+                *self.rest.surrogates.assumptions,
                 f"epsilon compares private values of one class: the {self.attribute} may be known",
             ),
             reveals=(f"the {self.attribute} is released as it is ({classes})",),

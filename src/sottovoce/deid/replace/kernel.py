@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from sottovoce import _validate
 from sottovoce.deid.replace.letters import canonical, in_case_of
-from sottovoce.deid.replace.mechanism import Cost, Scope, public_forms
+from sottovoce.deid.replace.mechanism import Cost, Scope, public_forms, sources
 from sottovoce.deid.replace.surrogates import Surrogates
 from sottovoce.privacy.noise import NoiseSource, keep_or_replace
 from sottovoce.privacy.recipes.deid import replace_probability
@@ -73,7 +73,11 @@ class Kernel:
         return Cost(
             replace_probability=self.p,
             smallest_probability=self.surrogates.least,
-            assumptions=public_forms(whole=self.whole, keep_case=self.keep_case),
+            assumptions=(
+                *public_forms(whole=self.whole, keep_case=self.keep_case),
+                *self.surrogates.assumptions,
+            ),
+            **sources(self.surrogates),
         )
 
     def to_json(self) -> dict[str, Any]:

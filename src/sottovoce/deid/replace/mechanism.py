@@ -7,10 +7,19 @@ a well-informed reader would.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol
 
+from sottovoce import _validate
+from sottovoce.deid.replace.surrogates import Surrogates
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.facts import SurrogateSource
 from sottovoce.privacy.noise import NoiseSource
+
+SAME_CASE = (
+    "epsilon compares private values written alike (small letters, initials, capitals): which is "
+    "released"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +37,7 @@ class Cost:
 
     Either the kernel (1-p)[y=x] + p pi(y), by p and the least pi of a possible input, or a pure
     epsilon; or neither, with the reason why no epsilon holds. `reveals` says what of a value is
-    released besides.
+    released besides. Where the surrogates come from is part of the cost, whatever the mechanism.
     """
 
     replace_probability: float = 1.0
@@ -37,6 +46,48 @@ class Cost:
     why_none: str = ""
     assumptions: tuple[str, ...] = ()
     reveals: tuple[str, ...] = ()
+    surrogates: SurrogateSource = SurrogateSource.PUBLIC
+    histogram_epsilon: float = 0.0
+    histogram_delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        _validate.parse_choices(self)
+        _validate.probability("replace_probability", self.replace_probability)
+        _validate.between("smallest_probability", self.smallest_probability, 0.0, 0.5)
+        if self.epsilon is not None:
+            _validate.not_negative("epsilon", self.epsilon)
+        _validate.not_negative("histogram_epsilon", self.histogram_epsilon)
+        _validate.delta(self.histogram_delta, "histogram_delta")
+
+    @property
+    def log_ratio(self) -> float:
+        """The pure epsilon of one value."""
+        if self.why_none:
+            return math.inf
+        if self.epsilon is not None:
+            return self.epsilon
+        kept, told = 1 - self.replace_probability, self.replace_probability
+        if not kept:
+            return 0.0
+        likelihood = told * self.smallest_probability
+        return math.log1p(kept / likelihood) if likelihood else math.inf
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Cost":
+        """Read what `to_json` wrote; anything else is refused.
+
+        >>> Cost.from_json(Cost(epsilon=1.0, reveals=("case",)).to_json())
+        Cost(replace_probability=1.0, ... reveals=('case',), ...)
+        """
+        if {*data} != {field.name for field in fields(cls)}:
+            raise InvalidInput(f"Expected what a replaced value costs, got {sorted(data)}.")
+        told: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
+        }
+        return cls(**told)
 
 
 class Mechanism(Protocol):
@@ -62,14 +113,23 @@ class Mechanism(Protocol):
         """Its configuration, for the release manifest."""
 
 
+def sources(listed: Surrogates) -> dict[str, Any]:
+    """What a list brings into the cost of every mechanism that draws from it."""
+    return {
+        "surrogates": listed.origin,
+        "histogram_epsilon": listed.histogram.get("epsilon", 0.0),
+        "histogram_delta": listed.histogram.get("delta", 0.0),
+    }
+
+
 def public_forms(*, whole: bool, keep_case: bool) -> tuple[str, ...]:
     """What a reader may know of a value besides its surrogate, as assumptions of a guarantee."""
     unit = (
         "a token is a whole value, however many words it has"
         if whole
-        else "the number of words of a private value may be known"
+        else "epsilon compares private values of as many words: their number is released"
     )
-    return (unit, "the letter case of a private value may be known") if keep_case else (unit,)
+    return (unit, SAME_CASE) if keep_case else (unit,)
 
 
 def channel_epsilon(rows: Iterable[Mapping[str, float]]) -> float:

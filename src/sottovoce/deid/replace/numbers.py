@@ -1,8 +1,9 @@
 """Numbers that keep their form: every digit becomes another random digit, said or written.
 
 The form (how many digits, what parts them) is released; among numbers of one form every output is
-equally likely whatever the input, so epsilon is 0. Numbers are always replaced: to keep one of 10^n
-with any probability would cost about n ln 10.
+equally likely whatever the input, so epsilon is 0. A form that one number alone has would tell it:
+"1 dollar" is written with the plural like any other amount. Numbers are always replaced: to keep
+one of 10^n with any probability would cost about n ln 10.
 """
 
 import re
@@ -22,6 +23,7 @@ _FORM = frozenset(("double", "triple", "oh", "x", "ext", "usd", "eur", "gbp", *_
     _CURRENCIES, (f"{name}s" for name in _CURRENCIES)
 )
 """The words that belong to the form of a number and are released with it."""
+_SINGULAR = re.compile(rf"\b({'|'.join(_CURRENCIES)})\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +51,19 @@ class SameForm:
         # Drawn at once: a call for each number would take longer than all the rest.
         digits = iter(source.integers(10, sum(counts)).tolist())
         return [
-            _DIGIT.sub(partial(_other, digits), value) if count else self.placeholder
+            _SINGULAR.sub(r"\1s", _DIGIT.sub(partial(_other, digits), value))
+            if count
+            else self.placeholder
             for value, count in zip(values, counts, strict=True)
         ]
 
     def cost(self) -> Cost:
         return Cost(
-            assumptions=("the form of a private number (its length, what parts it) may be known",)
+            assumptions=(
+                "epsilon compares private numbers of the same form: their length, what parts "
+                "their digits, and words such as dollars or double are released",
+            ),
+            reveals=("the form of a number is released as it is, and with it its size",),
         )
 
     def to_json(self) -> dict[str, Any]:

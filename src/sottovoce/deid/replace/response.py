@@ -41,6 +41,7 @@ class TruncatedResponse:
     whole: bool = True
     scoped: ClassVar[bool] = False
     keep_case: bool = True
+    assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _validate.not_negative("epsilon", self.epsilon)
@@ -55,10 +56,10 @@ class TruncatedResponse:
     ) -> "TruncatedResponse":
         """The m that keeps the most truth at this epsilon."""
         _validate.not_negative("epsilon", epsilon)
-        if surrogates.origin is not SurrogateSource.PUBLIC:
+        if surrogates.origin is not SurrogateSource.PUBLIC or surrogates.histogram:
             raise InvalidInput(
                 "Expected public surrogates for randomised response, since the most usual ones are "
-                f"shown as they are; got a list of origin {surrogates.origin}."
+                "shown as they are; got a list counted in the corpus."
             )
         counts = np.arange(1, len(surrogates.values) + 1)
         truth = _masses(surrogates) / (1 + (counts - 1) * math.exp(-epsilon))
@@ -67,6 +68,7 @@ class TruncatedResponse:
             epsilon=epsilon,
             whole=whole,
             keep_case=keep_case,
+            assumptions=surrogates.assumptions,
         )
 
     @cached_property
@@ -101,7 +103,10 @@ class TruncatedResponse:
         return Cost(
             replace_probability=m / (math.exp(self.epsilon) + m - 1) if self.epsilon < 700 else 0.0,
             smallest_probability=1 / m,
-            assumptions=public_forms(whole=self.whole, keep_case=self.keep_case),
+            assumptions=(
+                *public_forms(whole=self.whole, keep_case=self.keep_case),
+                *self.assumptions,
+            ),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -47,6 +47,7 @@ class SemanticExponential:
     whole: bool = True
     scoped: ClassVar[bool] = False
     keep_case: bool = True
+    assumptions: tuple[str, ...] = ()
 
     @classmethod
     def for_epsilon(
@@ -60,10 +61,10 @@ class SemanticExponential:
     ) -> "SemanticExponential":
         """The sharpest mechanism whose exact epsilon is at most this."""
         _validate.not_negative("epsilon", epsilon)
-        if surrogates.origin is not SurrogateSource.PUBLIC:
+        if surrogates.origin is not SurrogateSource.PUBLIC or surrogates.histogram:
             raise InvalidInput(
-                "Expected public surrogates for the exponential mechanism, "
-                f"got a list of origin {surrogates.origin}."
+                "Expected public surrogates for the exponential mechanism, got a list counted in "
+                "the corpus."
             )
         values, points = _located(surrogates.values, vectors)
         distances = _distances(points)
@@ -72,7 +73,14 @@ class SemanticExponential:
         while high - low > 1e-6 * high:
             middle = (low + high) / 2
             low, high = (middle, high) if _epsilon(distances, middle) <= epsilon else (low, middle)
-        return cls(values=values, distances=distances, scale=low, whole=whole, keep_case=keep_case)
+        return cls(
+            values=values,
+            distances=distances,
+            scale=low,
+            whole=whole,
+            keep_case=keep_case,
+            assumptions=surrogates.assumptions,
+        )
 
     @cached_property
     def epsilon(self) -> float:
@@ -126,7 +134,10 @@ class SemanticExponential:
         return Cost(
             epsilon=self.epsilon,
             smallest_probability=least,
-            assumptions=public_forms(whole=self.whole, keep_case=self.keep_case),
+            assumptions=(
+                *public_forms(whole=self.whole, keep_case=self.keep_case),
+                *self.assumptions,
+            ),
         )
 
     def to_json(self) -> dict[str, Any]:

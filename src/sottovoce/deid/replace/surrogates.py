@@ -2,9 +2,12 @@
 
 A public list says nothing about the corpus. A list counted in the corpus itself does (value
 dissociation in Adelani et al.): it is marked, and the ledger gives it no guarantee. A list from a
-DP histogram (see `histogram`) is paid for.
+DP histogram (see `histogram`) is paid for, by everyone who draws from it: a saved list carries
+where it came from and what it cost. Of a list in a file that does not say so it is assumed, and
+stated, that nothing private went into it.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,8 +20,11 @@ import numpy as np
 from sottovoce import _validate
 from sottovoce.deid.replace.letters import canonical
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import text_output
 from sottovoce.privacy.facts import SurrogateSource
 from sottovoce.privacy.noise import Categorical
+
+_MADE = "#surrogates "
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,21 @@ class Surrogates:
     origin: SurrogateSource = SurrogateSource.PUBLIC
     name: str = "list"
     histogram: Mapping[str, float] = field(default_factory=dict, hash=False)
+    assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        _validate.parse_choices(self)
+        if {*self.histogram} - {"epsilon", "delta"}:
+            raise InvalidInput(
+                f"Expected epsilon and delta of a histogram, got {', '.join(self.histogram)}."
+            )
+        _validate.not_negative("histogram epsilon", self.histogram.get("epsilon", 0.0))
+        _validate.delta(self.histogram.get("delta", 0.0), "histogram delta")
+        if self.origin is SurrogateSource.DP_HISTOGRAM and not self.histogram.get("epsilon"):
+            raise InvalidInput(
+                "Expected what the histogram cost with surrogates of origin dp-histogram, got "
+                "nothing."
+            )
         if len(self.values) < 2:
             raise InvalidInput(
                 f"Expected at least two surrogates, got {len(self.values)}; with one value there "
@@ -92,9 +111,7 @@ class Surrogates:
         for value, weight in zip(self.values, self.weights, strict=True):
             for word in value.split():
                 counts[word] += weight  # type: ignore[assignment]  # Counters hold floats too.
-        return Surrogates(
-            tuple(counts), tuple(counts.values()), self.origin, self.name, self.histogram
-        )
+        return replace(self, values=tuple(counts), weights=tuple(counts.values()))
 
     def most_likely(self, count: int) -> tuple[str, ...]:
         """The `count` values of the largest weight; of equal ones the earlier."""
@@ -132,19 +149,26 @@ def by_rank(surrogates: Surrogates) -> Surrogates:
 
 
 def read_surrogates(path: str | Path) -> dict[str, Surrogates]:
-    """Read lists by type: lines of type, value and perhaps weight, parted by tabs."""
+    """Read lists by type: lines of type, value and perhaps weight, parted by tabs.
+
+    A list that `write_surrogates` wrote says in its first line where it came from.
+    """
     lists: dict[str, dict[str, float]] = {}
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        # A mark that some editors put at the start would become part of the first type.
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
         raise InvalidInput(f"{path}: Expected a text file of surrogates, got {problem}.") from None
-    for number, line in enumerate(lines, 1):
+    made = _made(path, lines[0]) if lines and lines[0].startswith(_MADE) else None
+    for number, line in enumerate(lines[made is not None :], 1 + (made is not None)):
         cells = line.split("\t")
         try:
             kind, value, weight = cells if len(cells) == 3 else (*cells, "1")
+            if not kind or kind != kind.strip():
+                raise ValueError
             found = lists.setdefault(kind, {})
             key = canonical(value)
-            found[key] = found.get(key, 0.0) + float(weight)
+            found[key] = found.get(key, 0.0) + _validate.positive("weight", float(weight))
         except ValueError:
             raise InvalidInput(
                 f"{path}: Expected type, value and weight parted by tabs at line {number}, "
@@ -152,10 +176,54 @@ def read_surrogates(path: str | Path) -> dict[str, Surrogates]:
             ) from None
     if not lists:
         raise InvalidInput(f"{path}: Expected surrogates, found none.")
-    return {
-        kind: Surrogates(tuple(found), tuple(found.values()), name=Path(path).name)
-        for kind, found in lists.items()
+    name = Path(path).name
+    if made is None:
+        public = (f"nothing private went into the list of surrogates {name}",)
+        return {
+            kind: Surrogates(tuple(found), tuple(found.values()), name=name, assumptions=public)
+            for kind, found in lists.items()
+        }
+    if {*made} != {*lists}:
+        raise InvalidInput(f"{path}: Expected the origin of every list in the first line.")
+    try:
+        return {
+            kind: Surrogates(tuple(found), tuple(found.values()), name=name, **made[kind])
+            for kind, found in lists.items()
+        }
+    except (TypeError, AttributeError) as problem:
+        raise InvalidInput(f"{path}: Expected the origin of {name}, but {problem}.") from problem
+
+
+def write_surrogates(path: str | Path, lists: Mapping[str, Surrogates]) -> None:
+    """Write lists with where they came from and what they cost, for another run."""
+    made = {
+        kind: {
+            "origin": str(listed.origin),
+            "histogram": dict(listed.histogram),
+            "assumptions": list(listed.assumptions),
+        }
+        for kind, listed in lists.items()
     }
+    with text_output(path) as stream:
+        stream.write(f"{_MADE}{json.dumps(made)}\n")
+        for kind, listed in lists.items():
+            for value, weight in zip(listed.values, listed.weights, strict=True):
+                stream.write(f"{kind}\t{value}\t{weight!r}\n")
+
+
+def _made(path: str | Path, line: str) -> dict[str, dict[str, Any]]:
+    try:
+        told = json.loads(line.removeprefix(_MADE))
+        return {
+            kind: {
+                "origin": each["origin"],
+                "histogram": dict(each["histogram"]),
+                "assumptions": tuple(each["assumptions"]),
+            }
+            for kind, each in told.items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise InvalidInput(f"{path}: Expected the origin of the lists, but {problem!r}.") from None
 
 
 def from_corpus(values: Sequence[str] | Counter[str], name: str = "corpus") -> Surrogates:

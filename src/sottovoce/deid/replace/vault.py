@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sottovoce import _validate
 from sottovoce.corpora.atomic import output
 from sottovoce.deid.replace.letters import canonical, in_case_of
-from sottovoce.deid.replace.mechanism import Cost, Scope
+from sottovoce.deid.replace.mechanism import Cost, Scope, sources
 from sottovoce.deid.replace.surrogates import Surrogates
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
@@ -159,7 +159,7 @@ class Consistent:
         return told
 
     def cost(self) -> Cost:
-        return Cost(why_none=_EQUALITY)
+        return Cost(why_none=_EQUALITY, **sources(self.surrogates))
 
     def to_json(self) -> dict[str, Any]:
         return {

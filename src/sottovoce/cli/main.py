@@ -17,6 +17,7 @@ VERBS: Mapping[str, str] = {
     "epsilon": "sottovoce.cli.epsilon:epsilon",
     "evaluate": "sottovoce.cli.evaluate:evaluate",
     "federate": "sottovoce.cli.federate:federate",
+    "ledger": "sottovoce.cli.ledger:ledger",
     "lm": "sottovoce.cli.lm:lm",
     "predict": "sottovoce.cli.predict:predict",
     "pretrain": "sottovoce.cli.pretrain:pretrain",

@@ -23,7 +23,6 @@ from sottovoce.errors import (
     UnchainedLedger,
 )
 from sottovoce.privacy import history, journal, merging
-from sottovoce.privacy import ledger as ledgers
 from sottovoce.privacy.accounting import Entry
 from sottovoce.privacy.chain import Chain, Record
 from sottovoce.privacy.facts import BoundedRelease, Contribution, NoisySum, Sampling
@@ -718,10 +717,3 @@ def test_old_copies_in_json_are_read_with_a_warning() -> None:
     assert epsilon(old) == 1.5
     # Two ledgers without ids are never taken for copies of one.
     assert epsilon(compose([("a", old), ("b", old)]).ledger) == 3.0
-
-
-def test_twin_ledgers_in_use_are_what_the_tests_look_at() -> None:
-    """The names that the twins above replace exist."""
-    assert ledgers.History is history.History
-    assert merging._apart
-    assert journal.parse

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from sottovoce.errors import BudgetExceeded, InvalidInput, LedgerDamaged, SottovoceError
-from sottovoce.privacy import journal
+from sottovoce.privacy.chain import Link
 from sottovoce.privacy.facts import BoundedRelease, Fact
 from sottovoce.privacy.guarantee import Relation, Unit
 from sottovoce.privacy.journal import Journal
 from sottovoce.privacy.ledger import Budget, Ledger
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 HALF = BoundedRelease(unit=Unit.USER, mechanism="histogram", epsilon=0.5)
 TENTH = BoundedRelease(unit=Unit.USER, mechanism="count", epsilon=0.1)
@@ -41,8 +43,7 @@ def epsilon(ledger: Ledger) -> float:
 # -- forks ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def released_by_forks(attempt: Callable[[], None], children: int = 6) -> int:
+def released_by_forks(attempt: Callable[[], object], children: int = 6) -> int:
     """How many children could act."""
     released = 0
     for _ in range(children):
@@ -64,7 +65,7 @@ def test_a_fork_does_not_spend_in_private(tmp_path: Path, in_file: bool) -> None
         lambda: ledger.spend(HALF),
         lambda: ledger.void("why"),
         lambda: ledger.assume("nothing"),
-        lambda: ledger.union(in_memory()) and None,
+        lambda: ledger.union(in_memory()),
     ):
         assert released_by_forks(attempt, children=2) == 0
     assert released_by_forks(lambda: ledger.spend(HALF)) == 0
@@ -304,7 +305,7 @@ def test_an_interrupt_after_the_line_was_written_counts_it(
     with opened(path) as ledger:
         real = Journal.append
 
-        def late(self: Journal, link: journal.Link) -> None:
+        def late(self: Journal, link: Link) -> None:
             real(self, link)
             raise KeyboardInterrupt
 

@@ -20,13 +20,23 @@ PRIVATE = Settings(method=Method.DP_SGD, noise_multiplier=1.0)
     ("given", "sentence"),
     [
         ({"method": Method.DP_SGD, "epsilon": 3, "noise_multiplier": 1}, "got both"),
+        ({"method": "sgd", "epsilon": 3}, "private method for an epsilon, got sgd"),
+        ({"clipping": "bogus"}, "clipping to be one of flat, automatic, per-layer, got 'bogus'"),
+        ({"method": "DP-SGD"}, "method to be one of sgd, dp-sgd"),
+        ({"unit": "speaker"}, "unit to be one of"),
+        ({"method": "dp-sgd", "epsilon": "3"}, "epsilon to be a number, got '3'"),
+        ({"method": "dp-sgd", "epsilon": True}, "epsilon to be a number, got True"),
+        ({"epochs": True}, "epochs to be a whole number"),
+        ({"method": "edp-sgd", "as_printed": "no"}, "as_printed to be True or False, got 'no'"),
+        ({"optimizer": "lion"}, "optimizer to be one of adam, sgd"),
+        ({"schedule": "step"}, "schedule to be one of"),
         ({"epsilon": 3}, "private method for an epsilon, got sgd"),
         ({"noise_multiplier": 1}, "private method for a noise multiplier, got sgd"),
         ({"decay": Decay.LINEAR}, "private method for a decay of the noise, got sgd"),
         ({"method": Method.EDP_SGD, "as_printed": True, "epsilon": 3}, "as printed, got an eps"),
         ({"method": Method.DP_SGD, "as_printed": True}, "edp-sgd to be taken as printed"),
         ({"method": Method.DP_SGD, "epsilon": 0}, "epsilon > 0"),
-        ({"method": Method.DP_SGD, "epsilon": float("nan")}, "epsilon > 0"),
+        ({"method": Method.DP_SGD, "epsilon": float("nan")}, "epsilon to be finite"),
         ({"method": Method.DP_SGD, "noise_multiplier": -1}, "noise_multiplier > 0"),
         ({"delta": 0}, r"delta in \(0, 1\), got 0"),
         ({"delta": 1.0}, r"delta in \(0, 1\), got 1"),
@@ -70,9 +80,9 @@ def test_settings_survive_json() -> None:
 
 
 @pytest.mark.parametrize("population", [1, 2, 60, 4478, 13_084, 1_000_000])
-def test_delta_is_just_below_one_person(population: int) -> None:
+def test_delta_is_a_tenth_of_one_person(population: int) -> None:
     delta = PRIVATE.delta_for(population)
-    exact = max(2, population) ** -1.1
+    exact = 0.1 / max(100, population)
     assert 0.9 * exact <= delta <= exact
     assert delta == float(f"{delta:.1e}")  # two digits, without the noise of a product
     assert Settings(delta=1e-6).delta_for(population) == 1e-6
@@ -83,8 +93,10 @@ def test_an_epsilon_is_kept() -> None:
     assert 2.99 < plan.guarantee().epsilon <= 3
     assert plan.batch_size == 250  # one in twenty, by the recipe
     assert plan.neighbours is Relation.ADD_OR_REMOVE
-    declared = Settings(method=Method.DP_SGD, noise_multiplier=2.0, population=800).plan(5000)
-    assert (declared.population, declared.noise_multiplier) == (800, 2.0)
+    declared = Settings(method=Method.DP_SGD, noise_multiplier=2.0, population=8000).plan(5000)
+    assert (declared.population, declared.noise_multiplier) == (8000, 2.0)
+    with pytest.raises(InvalidInput, match="at least the 5,000 examples in the data, got 800"):
+        Settings(method=Method.DP_SGD, noise_multiplier=2.0, population=800).plan(5000)
 
 
 def test_a_batch_is_never_more_than_everybody() -> None:
@@ -115,3 +127,17 @@ def test_what_is_left_open_comes_from_the_recipe() -> None:
     assert Settings().filled().tuning == "full"
     assert Settings(learning_rate=0.7).filled().learning_rate == 0.7
     assert Settings(learning_rate=0.7, averaged=0.25).optimisation().averaged == 0.25
+
+
+def test_text_is_as_good_as_a_member() -> None:
+    typed = Settings(method="dp-sgd", unit="user", clipping="flat", epsilon=3)  # type: ignore[arg-type]
+    assert typed.method is Method.DP_SGD
+    assert typed.unit is Unit.USER
+    assert typed.plan(5000).method is Method.DP_SGD
+
+
+@pytest.mark.parametrize(("population", "delta"), [(1, 0.2), (40, 3e-3), (5000, 1e-4)])
+def test_a_delta_that_allows_publishing_a_record_is_refused(population: int, delta: float) -> None:
+    with pytest.raises(InvalidInput, match="publishing a record outright"):
+        Settings(method=Method.DP_SGD, noise_multiplier=1.0, delta=delta).plan(population)
+    assert Settings(delta=delta).plan(population).delta == delta  # nothing is claimed

@@ -64,13 +64,16 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "as-printed": {"is_flag": True, "help": "edp-sgd to the letter of the paper."},
     "epsilon": {"type": float, "help": "Find the noise for this epsilon."},
     "noise-multiplier": {"type": float, "help": "Noise over clip norm, z [default: 1]."},
-    "delta": {"type": float, "help": "[default: population to the power of -1.1]"},
+    "delta": {"type": float, "help": "[default: a tenth of one over the population]"},
     "unit": {
         "type": click.Choice(["example", "user"]),
         "default": "example",
         "help": "Who is protected.",
     },
-    "population": {"type": int, "help": "Declared number of units [default: counted]."},
+    "population": {
+        "type": int,
+        "help": "Declared number of units, not fewer than there are [default: counted].",
+    },
     "decay": {
         "type": click.Choice(["none", "linear", "exponential"]),
         "default": "none",

@@ -5,8 +5,8 @@ it differs from the tokens joined by blanks. Spans form: `{"text", "entities": [
 "type"}], ...}`, with `tokens` only if cutting the text would give others.
 
 On reading, absent slots are all "O"; a record with neither tokens nor text is read from
-`reference`; without `user`, `speaker` or `client` is the user. Those keys, and all others, stay in
-`extra` and are written back.
+`reference`; without `user`, `speaker` or `client` is the user, unless it names a role (see
+`roles`). Those keys, and all others, stay in `extra` and are written back.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 
 from sottovoce.corpora.problems import Problems
 from sottovoce.corpora.records import OUTSIDE, Utterance, check_bio, repair_bio
+from sottovoce.corpora.roles import is_role
 from sottovoce.corpora.spans import Span, from_spans, spans_of, token_offsets
 from sottovoce.errors import InvalidInput
 
@@ -179,7 +180,8 @@ def _name(record: Mapping[str, Any], key: str) -> str:
 def _user(record: Mapping[str, Any]) -> str:
     if record.get("user") is not None:
         return _name(record, "user")
-    return next((record[key] for key in USER_KEYS if isinstance(record.get(key), str)), "")
+    named = (record[key] for key in USER_KEYS if isinstance(record.get(key), str))
+    return next((name for name in named if not is_role(name)), "")
 
 
 def _spans(entities: object) -> list[Span]:

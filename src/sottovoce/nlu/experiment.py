@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 
-from sottovoce import __version__
+from sottovoce import __version__, _validate
 from sottovoce.corpora import OUTSIDE, Utterance
 from sottovoce.corpora.parts import Parts
+from sottovoce.corpora.roles import is_role
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import RunFolder
 from sottovoce.nlu.building import LEDGER, Built, build
@@ -32,6 +33,8 @@ from sottovoce.privacy.guarantee import SEEDED_STAMP, Unit
 from sottovoce.training import Method, Plan, Worker
 
 CHECKPOINT = "checkpoint.pt"
+FEW_USERS = 10
+"""Fewer users than this, with more than this many records each, are taken for roles."""
 
 PUBLIC_LABELS = "the names of intents and slots, and which slots an intent may carry, are public"
 SIZE_SEEN = "the number of {unit}s, which set the sampling rate and delta (declare a population)"
@@ -140,7 +143,7 @@ def owners_of(utterances: Sequence[Utterance], unit: Unit) -> list[str]:
     >>> owners_of([Utterance(tokens=("stop",), slots=("O",), user="ann")], Unit.USER)
     ['ann']
     """
-    if unit is not Unit.USER:
+    if _validate.choice("unit", unit, Unit) is not Unit.USER:
         return [str(number) for number in range(len(utterances))]
     for utterance in utterances:
         if not utterance.user:
@@ -148,7 +151,26 @@ def owners_of(utterances: Sequence[Utterance], unit: Unit) -> list[str]:
                 "Expected a user in every training record to protect users, got none for "
                 f"{utterance.text[:40]!r}; add users, or protect examples (--unit example)."
             )
-    return [utterance.user for utterance in utterances]
+    users = [utterance.user for utterance in utterances]
+    _check_persons(users)
+    return users
+
+
+def _check_persons(users: Sequence[str]) -> None:
+    """Refuse roles: protecting "agent" as if it were one user would protect none of the callers."""
+    distinct = sorted(set(users))
+    if role := next((user for user in distinct if is_role(user)), None):
+        raise InvalidInput(
+            f"Expected persons in the field user to protect users, got {role!r}, which is a role "
+            "or nobody: write in user who it is, or protect examples (--unit example)."
+        )
+    if len(distinct) < FEW_USERS and len(users) > FEW_USERS * len(distinct):
+        raise InvalidInput(
+            f"Expected at least {FEW_USERS} users to protect users, got {len(distinct)} in "
+            f"{len(users):,} records, such as {distinct[0]!r}: a role, a channel or a speaker "
+            "number is not a person; write in user who it is, or protect examples "
+            "(--unit example)."
+        )
 
 
 def evaluate(model: JointModel, utterances: Sequence[Utterance]) -> dict[str, Any]:

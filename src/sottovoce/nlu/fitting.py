@@ -170,7 +170,7 @@ def _fit(
     model.eval()
     together = training.ledger()
     return Fitted(
-        guarantee=together.guarantee(plan.delta),
+        guarantee=together.guarantee(plan.delta, population=plan.population),
         ledger=together,
         history=history,
         steps=training.step,

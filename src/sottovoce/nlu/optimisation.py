@@ -57,6 +57,7 @@ class Optimisation:
     averaged: float = 0.0
 
     def __post_init__(self) -> None:
+        _validate.parse_fields(self)
         _validate.positive("learning_rate", self.learning_rate)
         _validate.positive("encoder_rate", self.encoder_rate)
         for name in ("warmup", "averaged"):

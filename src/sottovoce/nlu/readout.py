@@ -50,7 +50,7 @@ class ReadoutPlan:
     norm: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "evening", Evening(self.evening))
+        _validate.parse_fields(self)
         _validate.not_negative("window", self.window)
         _validate.not_negative("ridge", self.ridge)
         if self.norm is not None:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from sottovoce import _validate
 from sottovoce.nlu.encoders.bert import Summary
 from sottovoce.nlu.optimisation import OptimizerName, Schedule
 from sottovoce.nlu.readout import Evening, ReadoutPlan
@@ -48,6 +49,8 @@ def default_recipe(model: ModelKind, method: Method) -> Mapping[str, Any]:
     >>> default_recipe(ModelKind.BERT, Method.DP_SGD)["tuning"]
     'frozen'
     """
+    model = _validate.choice("model", model, ModelKind)
+    method = _validate.choice("method", method, Method)
     private = method in (Method.DP_SGD, Method.TEXTBOOK)
     recipe = dict(_PRIVATE if private else _PLAIN)
     if model is ModelKind.BERT:

@@ -1,11 +1,10 @@
 """The settings of a training run: everything a person can choose, checked and saved in run.json.
 
-What is left open takes the default of the chosen method (see `recipes`), so that
+Text for a choice, such as "dp-sgd", is parsed or refused; a number is never read from text. What
+is left open takes the default of the chosen method (see `recipes`), so that
 `Settings(method="dp-sgd", epsilon=3)` is the recipe that is known to work.
 """
 
-import math
-import operator
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
@@ -14,12 +13,9 @@ from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.optimisation import Optimisation, OptimizerName, Schedule
 from sottovoce.nlu.recipes import ModelKind, default_recipe
-from sottovoce.privacy.guarantee import Relation, Unit
+from sottovoce.privacy.guarantee import Relation, Unit, default_delta, largest_delta
 from sottovoce.privacy.recipes import Decay
 from sottovoce.training import ClippingStyle, Method, Plan
-
-DELTA_POWER = -1.1
-"""Delta is the population to this power unless it is given: below one person in the corpus."""
 
 HASHED, PAID, PRIVATE = "hashed", "dp", "private"
 """Vocabularies that are no file."""
@@ -41,7 +37,7 @@ class Settings:
     public); `as_printed` takes eDP-SGD to the letter of the paper. `hidden`, `layers` and
     `word_width` are the sizes of the CLC (None: the paper's).
 
-    >>> settings = Settings(method=Method.DP_SGD, epsilon=3)
+    >>> settings = Settings(method="dp-sgd", epsilon=3)
     >>> settings.plan(population=10_000).guarantee().epsilon <= 3
     True
     """
@@ -79,9 +75,10 @@ class Settings:
     seed: int | None = None
 
     def __post_init__(self) -> None:
+        _validate.parse_fields(self)
         for name in _COUNTS:
             if getattr(self, name) is not None:
-                _validate.at_least_one(name, operator.index(getattr(self, name)))
+                _validate.at_least_one(name, getattr(self, name))
         for name in _POSITIVE:
             if getattr(self, name) is not None:
                 _validate.positive(name, getattr(self, name))
@@ -151,9 +148,19 @@ class Settings:
         return replace(self, **{name: recipe[name] for name in left_open})
 
     def plan(self, population: int) -> Plan:
-        """The plan for so many units, its noise calibrated if an epsilon is wanted."""
+        """The plan for so many units, its noise calibrated if an epsilon is wanted.
+
+        A declared population stands for them, but may not be less: sampling and delta would be
+        those of fewer people than there are.
+        """
         full = self.filled()
-        population = self.population or population
+        if self.population is not None:
+            if self.population < _validate.whole("population", population):
+                raise InvalidInput(
+                    f"Expected a declared population of at least the {population:,} {self.unit}s "
+                    f"in the data, got {self.population:,}."
+                )
+            population = self.population
         assert full.epochs is not None
         assert full.clip_norm is not None
         assert full.clipping is not None
@@ -177,12 +184,20 @@ class Settings:
         return plan if self.epsilon is None else plan.calibrate(epsilon=self.epsilon)
 
     def delta_for(self, population: int) -> float:
-        """Delta as given, or the population to the power of -1.1, rounded down to two digits."""
-        if self.delta is not None:
-            return self.delta
-        exact = float(max(2, population) ** DELTA_POWER)
-        power = math.floor(math.log10(exact)) - 1
-        return float(f"{math.floor(exact / 10.0**power)}e{power}")
+        """Delta as given, or a tenth of one over the population, rounded down to two digits.
+
+        One above that is refused where something is to be protected.
+        """
+        if self.delta is None:
+            return default_delta(population)
+        limit = largest_delta(population)
+        if self.method is not Method.SGD and self.delta > limit:
+            raise InvalidInput(
+                f"Expected delta of at most {limit:.2g}, a tenth of one over the population of "
+                f"{population:,}, got {self.delta:g}: above it, publishing a record outright would "
+                "count as private."
+            )
+        return self.delta
 
     def batch_size_for(self, population: int) -> int:
         """As given, or so that an epoch has the recipe's number of steps."""
@@ -205,22 +220,8 @@ class Settings:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Read settings back; unknown ones are refused."""
-        kinds: dict[str, Any] = {
-            "model": ModelKind,
-            "method": Method,
-            "unit": Unit,
-            "decay": Decay,
-            "clipping": ClippingStyle,
-            "optimizer": OptimizerName,
-            "schedule": Schedule,
-        }
         try:
-            return cls(
-                **{
-                    name: kinds[name](value) if name in kinds and value is not None else value
-                    for name, value in data.items()
-                }
-            )
+            return cls(**data)
         except InvalidInput:
             raise
         except (TypeError, ValueError) as problem:

@@ -10,6 +10,7 @@ import math
 
 from numpy.typing import ArrayLike
 
+from sottovoce import _validate
 from sottovoce.audit import _checks
 from sottovoce.audit._checks import Flags
 from sottovoce.audit.bounds import LowerBound, clopper_pearson_bound, gaussian_bound
@@ -45,6 +46,7 @@ def independent_canaries_audit(
     if math.isnan(threshold):
         raise InvalidInput("Expected a threshold, got NaN.")
     called = found > threshold
+    family = _validate.choice("family", family, Family)
     make = clopper_pearson_bound if family is Family.ANY else gaussian_bound
     return make(
         true_positives=int((called & coins).sum()),

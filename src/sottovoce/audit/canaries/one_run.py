@@ -70,6 +70,7 @@ def one_run_audit(
     _checks.confidence(confidence)
     tried = _numbers_of_guesses(guesses, coins.size)
     each = 1 - (1 - confidence) / len(tried)
+    family = _validate.choice("family", family, Family)
     make = one_run_bound if family is Family.ANY else one_run_gaussian_bound
     counts = [guess(ranked, coins, number) for number in tried]
     best = max(

@@ -44,6 +44,7 @@ class ClcShape:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
+        _validate.parse_fields(self)
         for name in ("word_width", "character_width", "filters", "reach", "hidden", "layers"):
             _validate.at_least_one(name, getattr(self, name))
         _validate.between("dropout", self.dropout, 0, 0.9)

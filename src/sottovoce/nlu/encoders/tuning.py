@@ -39,7 +39,7 @@ class Tuning:
     targets: tuple[str, ...] = ("query", "value")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", Tuned(self.kind))
+        _validate.parse_fields(self)
         _validate.at_least_one("rank", self.rank)
         _validate.positive("strength", self.strength)
         if self.layers is not None:

@@ -66,6 +66,7 @@ class Words:
     _index: dict[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        _validate.parse_choices(self)
         _validate.at_least_one("spare", self.spare)
         index: dict[str, int] = {}
         for number, word in enumerate(self.listed, 1):

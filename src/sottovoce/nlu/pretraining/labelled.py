@@ -46,6 +46,7 @@ class LabelledPlan:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        _validate.parse_fields(self)
         for name in ("passes", "batch_size", "longest"):
             _validate.at_least_one(name, getattr(self, name))
         if self.limit is not None:

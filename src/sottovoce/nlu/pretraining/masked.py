@@ -37,6 +37,7 @@ class MaskedPlan:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        _validate.parse_fields(self)
         for name in ("passes", "batch_size"):
             _validate.at_least_one(name, getattr(self, name))
         _validate.positive("learning_rate", self.learning_rate)

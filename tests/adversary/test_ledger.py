@@ -257,6 +257,17 @@ def test_a_cut_ledger_does_not_read_as_complete(tmp_path: Path) -> None:
     assert any("interrupted" in each for each in mended.guarantee(0.0).assumptions)
 
 
+def test_going_on_from_a_copy_of_a_cut_ledger_does_not_heal_it(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    lines = spent_file(path, times=30).splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:20]))
+    continued = Ledger.read(path)
+    continued.assume("nothing else happened")
+    continued.close()
+    again = copy_of(continued)
+    assert any("interrupted" in each for each in again.guarantee(0.0).assumptions)
+
+
 def test_twin_without_a_seal_a_cut_ledger_looks_like_a_whole_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

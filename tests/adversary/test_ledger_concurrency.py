@@ -85,6 +85,15 @@ def test_twin_without_the_check_six_forks_spend_three_of_a_budget_of_one(
     assert epsilon(ledger) == 0
 
 
+def test_a_fork_with_the_same_number_is_still_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container of its own a child can have the process id of its parent."""
+    ledger = in_memory(ONE)
+    number = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: number)
+    assert released_by_forks(lambda: ledger.spend(HALF)) == 0
+    ledger.spend(HALF)
+
+
 def test_a_fork_can_read_and_does_not_seal(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     ledger = opened(path)
@@ -329,6 +338,26 @@ def test_a_record_that_can_be_neither_written_nor_taken_back_ends_the_ledger(
             ledger.spend(HALF)
     with pytest.raises(LedgerDamaged, match="open the ledger again"):
         ledger.spend(HALF)
+
+
+def test_a_signal_that_spends_while_a_spend_is_written_does_not_break_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.jsonl"
+    ledger = opened(path)
+    real = Journal.append
+
+    def interrupted(self: Journal, link: Link) -> None:
+        monkeypatch.setattr(Journal, "append", real)
+        ledger.spend(TENTH)  # what a handler of a signal might do
+        real(self, link)
+
+    monkeypatch.setattr(Journal, "append", interrupted)
+    with pytest.raises(LedgerDamaged, match="nothing was released"):
+        ledger.spend(HALF)
+    ledger.spend(HALF)
+    ledger.close()
+    assert epsilon(Ledger.read(path)) == pytest.approx(epsilon(ledger)) == pytest.approx(0.6)
 
 
 # -- threads --------------------------------------------------------------------------------------

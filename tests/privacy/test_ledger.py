@@ -168,7 +168,9 @@ def test_a_crash_anywhere_leaves_at_least_what_was_acknowledged(tmp_path: Path) 
     path = tmp_path / "ledger.jsonl"
     whole = spent_file(path)
     header = whole.index(b"\n") + 1
-    for cut in range(header, len(whole)):
+    ends = [place for place in range(header, len(whole)) if whole[place : place + 1] == b"\n"]
+    cuts = {*range(header, len(whole), 17), *(end + near for end in ends for near in (-1, 0, 1))}
+    for cut in sorted(cuts - {len(whole)}):
         path.write_bytes(whole[:cut])
         complete_lines = whole[:cut].count(b"\n") - 1
         # A whole line that lacks only its end may have been acted upon or not: it counts.

@@ -49,6 +49,11 @@ class Journal:
                 raise InvalidInput(
                     f"Expected {self.path} to be free, but another process is writing to it."
                 ) from problem
+            if isinstance(problem, OSError):
+                raise InvalidInput(
+                    f"Expected {self.path} where a file can be locked and read, but: "
+                    f"{problem.strerror or problem}."
+                ) from problem
             raise
         self.chain, self._written = read.chain, read.written
 
@@ -62,6 +67,11 @@ class Journal:
             raise LedgerDamaged(
                 f"Expected {self.path} to take what is written, but an earlier record could be "
                 "neither written nor taken back: open the ledger again."
+            )
+        if link.head.records != self.head.records + 1:
+            raise LedgerDamaged(
+                f"Expected one writer of {self.path} at a time, got a record that was made before "
+                "the last one was written; nothing was released."
             )
         self._check_in_place()
         line = b"\n" * self._written.newline_is_missing + link.line

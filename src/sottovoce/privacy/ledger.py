@@ -179,7 +179,8 @@ class Ledger:
     def read(cls, path: Path | str) -> Self:
         """A copy in memory of a ledger on disk, also while another process writes to it."""
         ledger = cls._of(read_journal(path).chain, path, copied=True)
-        ledger._was_left_open = not ledger.sealed
+        # Whoever goes on from a file that was not closed goes on after an interruption.
+        ledger._was_left_open, ledger._copied = not ledger.sealed, ledger.sealed
         return ledger
 
     @classmethod
@@ -555,6 +556,7 @@ class Ledger:
 
 
 _SEEDED = "seeded-"
+_NO_PROCESS = -1
 _LEDGERS: "weakref.WeakSet[Ledger]" = weakref.WeakSet()
 
 
@@ -562,6 +564,7 @@ def _let_go_in_fork() -> None:
     """A fork must neither keep the file locked nor wait for a thread that it does not have."""
     for ledger in list(_LEDGERS):
         ledger._lock = threading.RLock()
+        ledger._process = _NO_PROCESS  # not even one with the same number is the same
         if ledger._journal is not None:
             ledger._journal.release()
 

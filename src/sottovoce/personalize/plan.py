@@ -48,6 +48,9 @@ class ReleasePlan:
 
     def __post_init__(self) -> None:
         _validate.parse_fields(self)
+        for name, kind in (("counting", Counting), ("caps", Caps)):
+            if not isinstance(given := getattr(self, name), kind):
+                raise InvalidInput(f"Expected {name} to be {kind.__name__}(...), got {given!r}.")
         _validate.positive("scale", self.scale)
         capped = self.caps.mass is not None or self.caps.per_word is not None
         if self.unit not in (Unit.UTTERANCE, Unit.USER):

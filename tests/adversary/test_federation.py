@@ -74,7 +74,7 @@ def test_without_the_check_noise_alone_is_published(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(server, "minimum_clients", 0)
     reports = list(run_rounds(broken(), server, rounds=3))
     assert all(report.released and report.accepted == 0 for report in reports)
-    assert not np.array_equal(server.q_bar, WORDS.unigram)
+    assert server.counts.any()
 
 
 @pytest.mark.parametrize("few", [0, -1, 0.5, True, "2", float("nan"), None])

@@ -2,18 +2,24 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.conftest import RunCli
 
 from sottovoce.cli import main
+from sottovoce.io.run_folder import RunFolder
+from sottovoce.personalize.counting import Counting
+from sottovoce.personalize.federation import ledger_for
 from sottovoce.personalize.formats import write_nbest
 from sottovoce.personalize.language_model import save_ngram
 from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.nbest import Hypothesis, NBest
 from sottovoce.personalize.ngram.arpa import write_arpa
 from sottovoce.personalize.ngram.training import train_ngram
+from sottovoce.personalize.plan import ReleasePlan
+from sottovoce.personalize.release import CountRelease
 from sottovoce.personalize.vocabulary import Vocabulary
 
 NAMES = ["mum", "mom", "dan", "ann", "eve", "bob"]
@@ -59,19 +65,30 @@ def test_two_models_are_mixed(run_cli: RunCli, given: list[object], tmp_path: Pa
     assert found["adapted"]["wer"] < found["first_pass"]["wer"] / 3
 
 
+def paid(epsilon: float, after: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What marginals carry along: the ledger of a release, maybe after that of another one."""
+    plan = ReleasePlan(counting=Counting(order=1 if after is None else 2))
+    ledger = ledger_for(plan, after["ledger"] if after else None)
+    release = CountRelease(plan.calibrated(epsilon=epsilon, rounds=1), ledger)
+    release(np.zeros(3))
+    claimed = release.plan.claim().to_json()
+    return {"ledger": ledger.to_json(), "delta": 0.0, "claimed": claimed}
+
+
 def test_pairs_are_mixed_in_and_their_guarantee_is_kept(
     run_cli: RunCli, given: list[object], tmp_path: Path
 ) -> None:
-    words = Marginals(("call", "<unk>"), np.array([0.9, 0.1]))
+    words = Marginals(("call", "<unk>"), np.array([0.9, 0.1]), paid(1.0))
     words.save(tmp_path / "words.json")
-    about = {"guarantee": {"epsilon": 2.0}, "words_from": words.digest}
+    about = {**paid(1.0, words.about), "words_from": words.digest}
     shares = np.array([0.5, 0.4, 0.1])
     Marginals(("<s> call", "call mum", "<unk>"), shares, about).save(tmp_path / "pairs.json")
     options = ["--marginals", tmp_path / "words.json", "--pairs", tmp_path / "pairs.json"]
     result = run_cli(*given, *options, "-o", tmp_path / "run", "--json")
     assert result.exit_code == 0, result.stderr
-    run = json.loads((tmp_path / "run/run.json").read_text())
-    assert run["guarantee"] == {"epsilon": 2.0}
+    run = RunFolder(tmp_path / "run").read_run(private=True)
+    # What both have paid is not counted twice.
+    assert run["guarantee"]["epsilon"] == pytest.approx(2.0, rel=1e-3)
     without = json.loads(run_cli(*given, *options[:2], "--json").stdout)
     assert run["tuned"] != without["tuned"]
     assert run["metrics"]["background"] == without["background"]
@@ -80,15 +97,45 @@ def test_pairs_are_mixed_in_and_their_guarantee_is_kept(
 def test_pairs_that_nobody_believes_were_paid_all_the_same(
     run_cli: RunCli, given: list[object], tmp_path: Path
 ) -> None:
-    words = Marginals(("call", "<unk>"), np.array([0.9, 0.1]), {"guarantee": {"epsilon": 1.0}})
+    words = Marginals(("call", "<unk>"), np.array([0.9, 0.1]), paid(1.0))
     words.save(tmp_path / "words.json")
-    about = {"guarantee": {"epsilon": 3.0}, "words_from": words.digest}
+    about = {**paid(2.0, words.about), "words_from": words.digest}
     Marginals(("call mum", "<unk>"), np.array([0.0, 1.0]), about).save(tmp_path / "pairs.json")
     options = ["--marginals", tmp_path / "words.json", "--pairs", tmp_path / "pairs.json"]
     result = run_cli(*given, *options, "-o", tmp_path / "run")
     assert result.exit_code == 0, result.stderr
     run = json.loads((tmp_path / "run/run.json").read_text())
-    assert run["guarantee"] == {"epsilon": 3.0}
+    assert run["guarantee"]["epsilon"] == pytest.approx(3.0, rel=1e-3)
+
+
+def test_pairs_whose_ledger_forgot_the_words_are_added_to_them(
+    run_cli: RunCli, given: list[object], tmp_path: Path
+) -> None:
+    words = Marginals(("call", "<unk>"), np.array([0.9, 0.1]), paid(1.0))
+    words.save(tmp_path / "words.json")
+    about = {**paid(2.0), "words_from": words.digest}
+    Marginals(("call mum", "<unk>"), np.array([0.5, 0.5]), about).save(tmp_path / "pairs.json")
+    options = ["--marginals", tmp_path / "words.json", "--pairs", tmp_path / "pairs.json"]
+    assert run_cli(*given, *options, "-o", tmp_path / "run").exit_code == 0
+    run = json.loads((tmp_path / "run/run.json").read_text())
+    assert run["guarantee"]["epsilon"] == pytest.approx(3.0, rel=1e-3)
+
+
+def test_marginals_without_a_ledger_are_used_and_said_to_be_unprotected(
+    run_cli: RunCli, given: list[object], tmp_path: Path
+) -> None:
+    stated = {"guarantee": {"epsilon": 1.0, "verdict": "holds"}}
+    Marginals(("call", "<unk>"), np.array([0.9, 0.1]), stated).save(tmp_path / "words.json")
+    result = run_cli(*given, "--marginals", tmp_path / "words.json", "-o", tmp_path / "run")
+    assert result.exit_code == 0
+    assert "No guarantee can be given" in result.stderr
+    assert "without the ledger" in result.stderr
+    run = json.loads((tmp_path / "run/run.json").read_text())
+    assert run["guarantee"]["verdict"] == "no-guarantee"
+    # In public there is neither what people said nor how well it was recognised.
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"run.json", "private"}
+    assert "metrics" not in run
+    assert "test" not in run["data"]
 
 
 def test_pairs_of_other_marginals_are_refused(
@@ -131,18 +178,20 @@ def test_a_folder_that_the_report_can_read(
     from sottovoce.personalize.marginals import Marginals
 
     words = Vocabulary.from_text(TEXT, 20)
-    about = {"guarantee": {"epsilon": 1.0}, "claimed": {"epsilon": 0.1}}
+    about = paid(1.0)
     Marginals(words.words, words.unigram, about).save(tmp_path / "m.json")
     options = ["--marginals", tmp_path / "m.json", "--trust", "2", "-o"]
     printed = json.loads(run_cli(*given, *options, tmp_path / "out", "--json").stdout)
-    run = json.loads((tmp_path / "out/run.json").read_text())
+    run = RunFolder(tmp_path / "out").read_run(private=True)
     assert run["verb"] == "rescore"
     for name in ("first_pass", "background", "adapted", "raised_words", "other_words"):
         assert run["metrics"][name] == printed[name]
-    assert (run["guarantee"], run["claimed"]) == (about["guarantee"], about["claimed"])
+    assert run["guarantee"]["epsilon"] == pytest.approx(1.0, rel=1e-3)
+    assert run["claimed"] == about["claimed"]
     assert run["configuration"]["trust"] == 2
     assert run["data"] == {"name": "heard.jsonl", "test": printed["utterances"]}
-    assert len((tmp_path / "out/chosen.jsonl").read_text().splitlines()) == printed["utterances"]
+    texts = (tmp_path / "out/private/chosen.jsonl").read_text().splitlines()
+    assert len(texts) == printed["utterances"]
     run_cli(*given, "-o", tmp_path / "alone.jsonl")
     assert json.loads((tmp_path / "alone.jsonl.run.json").read_text())["guarantee"] is None
 

@@ -12,11 +12,12 @@ from sottovoce.cli.console import json_option, print_json
 from sottovoce.cli.lm import load_vocabulary
 from sottovoce.corpora.atomic import text_output
 from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import RunFolder
 from sottovoce.personalize.adaptation import Adaptation
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.formats import FORMATS, read_nbest
 from sottovoce.personalize.language_model import load_lm
-from sottovoce.personalize.marginals import Marginals
+from sottovoce.personalize.marginals import Marginals, guarantee_of
 from sottovoce.personalize.mixture import mixed
 from sottovoce.personalize.nbest import NBest
 from sottovoce.personalize.pairs import SharedPairs
@@ -49,7 +50,8 @@ from sottovoce.personalize.stream import Personalisation
 @click.option("--weights", help="Use these tuned weights, and evaluate on every client.")
 @click.option("--save-weights", help="Where to keep the tuned weights.")
 @click.option("-o", "--output",
-              help="Folder (or .jsonl file) for the chosen texts and run.json.")  # fmt: skip
+              help="Folder for run.json and, in its private folder, the chosen texts; or a .jsonl "
+              "file for the texts.")  # fmt: skip
 @json_option
 def rescore_verb(
     nbest: str, models: tuple[str, ...], source_format: str, as_json: bool, **options: Any
@@ -65,8 +67,14 @@ def rescore_verb(
     lists = [_with_client(each) for each in read_nbest(nbest, source_format)]
     marginals = Marginals.load(options["marginals"]) if options["marginals"] else None
     everybody = marginals.over(loaded.vocabulary) if marginals else None
-    pairs = _pairs(options, marginals)
+    released = _released_pairs(options, marginals)
+    pairs = SharedPairs(released, strength=options["pair_strength"]) if released else None
     settings = _settings(options, pairs, shared=everybody is not None)
+    used = [each for each in (released, marginals) if each is not None]
+    # Derived from the ledgers that came along; what somebody stated in a file is not believed.
+    guarantee = guarantee_of(*used) if used else None
+    if guarantee is not None and not guarantee.holds:
+        click.echo(str(guarantee), err=True)
     if options["weights"]:
         tuned, evaluated = _read_weights(options["weights"]), lists
     else:
@@ -79,9 +87,6 @@ def rescore_verb(
     seconds = round(time.monotonic() - started, 2)
     result = {**outcome.to_json(), "tuned": tuned.to_json(), "seconds": seconds}
     if options["output"]:
-        # The guarantee of pairs is of the words as well that they were made of.
-        released = marginals if pairs is None else pairs
-        about = {} if released is None else released.about
         run = {
             "verb": "rescore",
             "versions": {"sottovoce": __version__},
@@ -89,8 +94,9 @@ def rescore_verb(
             "seed": None,
             "ledger": None,
             # Personal counts stay on the device; what was released is marginals and pairs.
-            "guarantee": about.get("guarantee"),
-            "claimed": about.get("claimed"),
+            "guarantee": guarantee.to_json() if guarantee else None,
+            # The paper would claim it of the pairs and of the words that they were made of.
+            "claimed": used[0].about.get("claimed") if used else None,
             "metrics": outcome.to_json(),
             "tuned": tuned.to_json(),
             "timings": {"seconds": seconds},
@@ -104,16 +110,19 @@ def rescore_verb(
 
 
 def _write(output: Path, texts: dict[str, str], run: dict[str, Any]) -> None:
-    """The texts as JSONL and the run beside them: in a folder, or around a file of that name."""
-    chosen, about = output, output.with_name(output.name + ".run.json")
-    if output.suffix != ".jsonl":
-        output.mkdir(parents=True, exist_ok=True)
-        chosen, about = output / "chosen.jsonl", output / "run.json"
-    with text_output(chosen) as stream:
+    """The texts as JSONL and the run beside them: in a folder, or around a file of that name.
+
+    Texts are what people said, and error rates are measured on it: in a folder both are private.
+    """
+    if output.suffix == ".jsonl":
+        folder, chosen = RunFolder.beside(output), output
+    else:
+        folder = RunFolder(output)
+        chosen = folder.private("chosen.jsonl")
+    with text_output(chosen, mode=0o600) as stream:
         for name, text in texts.items():
             stream.write(json.dumps({"id": name, "text": text}, ensure_ascii=False) + "\n")
-    with text_output(about) as stream:
-        json.dump(run, stream, indent=2)
+    folder.write_run(run)
 
 
 def _with_client(each: NBest) -> NBest:
@@ -123,7 +132,7 @@ def _with_client(each: NBest) -> NBest:
     )  # fmt: skip
 
 
-def _pairs(options: dict[str, Any], marginals: Marginals | None) -> SharedPairs | None:
+def _released_pairs(options: dict[str, Any], marginals: Marginals | None) -> Marginals | None:
     if options["pairs"] is None:
         return None
     released = Marginals.load(options["pairs"])
@@ -132,7 +141,7 @@ def _pairs(options: dict[str, Any], marginals: Marginals | None) -> SharedPairs 
             f"Expected the marginals that the pairs of {options['pairs']} were made of: what both "
             "cost together is known for no others."
         )
-    return SharedPairs(released, strength=options["pair_strength"])
+    return released
 
 
 def _settings(

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sottovoce import _validate
 from sottovoce.corpora.atomic import text_output
 from sottovoce.errors import InvalidInput, SottovoceError
 from sottovoce.personalize.vocabulary import Vector, Vocabulary, distribution
@@ -67,17 +68,7 @@ class Marginals:
         >>> told.guarantee().reasons
         ('the marginals come without the ledger of their release',)
         """
-        try:
-            ledger = Ledger.from_json(self.about["ledger"])
-        except (KeyError, TypeError):
-            return _none("the marginals come without the ledger of their release")
-        except SottovoceError as problem:
-            return _none(f"the ledger of the marginals cannot be trusted ({problem})")
-        if self.about.get("of") not in (None, self.digest):
-            return _none("the marginals are not those that their ledger paid for")
-        if not ledger.entries:
-            return _none("the ledger of the marginals knows of no release")
-        return ledger.guarantee(float(self.about.get("delta", 0.0)))
+        return guarantee_of(self)
 
     def save(self, path: Path | str) -> None:
         with text_output(path) as stream:
@@ -104,6 +95,28 @@ class Marginals:
             )
         except (KeyError, TypeError, ValueError) as problem:
             raise InvalidInput(f"Expected marginals in {path}, but {problem!r}.") from problem
+
+
+def guarantee_of(*released: Marginals) -> Guarantee:
+    """What holds of several releases together: what their ledgers have in common is paid once."""
+    together: Ledger | None = None
+    delta = 0.0
+    try:
+        for each in released:
+            if "ledger" not in each.about:
+                return _none("the marginals come without the ledger of their release")
+            if each.about.get("of") not in (None, each.digest):
+                return _none("the marginals are not those that their ledger paid for")
+            ledger = Ledger.from_json(each.about["ledger"])
+            if not ledger.entries:
+                return _none("the ledger of the marginals knows of no release")
+            delta = max(delta, _validate.delta(each.about.get("delta", 0.0)))
+            together = ledger if together is None else together.union(ledger)
+        if together is None:
+            raise InvalidInput("Expected at least one release, got none.")
+        return together.guarantee(delta)
+    except SottovoceError as problem:
+        return _none(f"the ledger of the marginals cannot be trusted ({problem})")
 
 
 def _none(reason: str) -> Guarantee:

@@ -156,10 +156,11 @@ def test_equal_noise_would_show_the_difference_of_the_data() -> None:
 def test_a_resumed_file_does_not_repeat_its_noise(tmp_path: Any) -> None:
     drawn = []
     for _ in range(2):
-        unit = {"unit": Unit.UTTERANCE, "relation": Relation.ADD_OR_REMOVE}
-        with Ledger.open(tmp_path / "ledger.jsonl", **unit) as ledger:
+        with Ledger.open(
+            tmp_path / "ledger.jsonl", unit=Unit.UTTERANCE, relation=Relation.ADD_OR_REMOVE
+        ) as ledger:
             drawn.append(noise_of(CountRelease(PLAN, ledger, NoiseSource.seeded(7))))
-    assert not np.isclose(*drawn).any()
+    assert not np.isclose(drawn[0], drawn[1]).any()
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pytest
 from tests.conftest import RunCli
 
 from sottovoce.cli import federate as verb
-from sottovoce.io import run_folder
-from sottovoce.io.allowed import WHOLE
+from sottovoce.io.allowed import KEYS, WHOLE
 from sottovoce.personalize.formats import write_nbest
 from sottovoce.personalize.marginals import Marginals
 from sottovoce.personalize.nbest import Hypothesis, NBest
@@ -182,7 +181,7 @@ def test_neighbouring_inputs_leave_equal_public_files(
     one, other = both("shared")
     assert one == other
     # The twin: had exact numbers a place in public, they would tell the two apart.
-    monkeypatch.setattr(run_folder, "KEYS", run_folder.KEYS | {"metrics": WHOLE})
+    monkeypatch.setattr("sottovoce.io.run_folder.KEYS", KEYS | {"metrics": WHOLE})
     one, other = both("leaking")
     assert one != other
 

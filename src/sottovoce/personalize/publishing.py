@@ -106,7 +106,7 @@ class Publication:
             "metrics": {**self.exact, "rounds": [report.to_json() for report in reports]},
             "timings": {"seconds": round(time.monotonic() - started, 2)},
         }
-        about = {**stated, "delta": self.delta}
+        about: dict[str, Any] = {**stated, "delta": self.delta}
         if self.words_from is not None:
             about["words_from"] = self.words_from
         replace(server.marginals, about=about).save(folder.public(MARGINALS))

@@ -139,7 +139,7 @@ def _ask(
     """One round in which the server sees, and checks, every contribution."""
     from flwr.app import ConfigRecord, Message, RecordDict
 
-    order = ConfigRecord(_order(settings, server, number))
+    order = ConfigRecord({**_order(settings, server, number)})
     # A list: Flower's deployment cannot iterate over a generator twice.
     calls = [
         Message(RecordDict({"order": order}), dst_node_id=node, message_type="train")

@@ -310,7 +310,7 @@ def test_a_killed_run_leaves_no_output(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_examples_are_in_the_manifest_if_asked_for(
+def test_examples_are_kept_in_private_if_asked_for(
     run_cli: RunCli, calls: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.jsonl"
@@ -318,13 +318,19 @@ def test_examples_are_in_the_manifest_if_asked_for(
     quiet = run_cli(*args)
     assert "examples" not in json.loads(Path(f"{out}.run.json").read_text())
     assert "guard it" not in quiet.stderr
+    again = run_cli(*args, "--examples", 2)
+    assert again.exit_code == 2
+    assert "what it cost would be forgotten" in again.stderr
+    out = tmp_path / "other.jsonl"
+    args = ("deid", calls, "-o", out, *GOLD, "--strategy", "typed")
     told = run_cli(*args, "--examples", 2)
     assert told.exit_code == 0, told.stderr
     assert (
         told.stderr
-        == "The manifest holds examples of the original text: guard it like the original.\n"
+        == "The folder private/ holds examples of the original text: guard it like the original.\n"
     )
-    first, second = json.loads(Path(f"{out}.run.json").read_text())["examples"]
+    assert "examples" not in json.loads(Path(f"{out}.run.json").read_text())
+    first, second = json.loads((tmp_path / "private/other.jsonl.json").read_text())["examples"]
     assert first == {
         "before": "call anna in rome",
         "after": "call [PER] in [LOC]",

@@ -41,14 +41,17 @@ def test_every_format(name: str, tmp_path: Path) -> None:
     release_file(deidentifier(), read(tmp_path / "calls.jsonl"), tmp_path / name)
     assert len(list(read(tmp_path / name))) == 100
     verify(tmp_path / name, source=tmp_path / "calls.jsonl")
-    assert {path.name for path in tmp_path.iterdir()} == {"calls.jsonl", name, f"{name}.run.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "calls.jsonl", name, f"{name}.run.json", "private",
+    }  # fmt: skip
 
 
 def test_the_manifest_says_what_run_json_has_to_say(released: Path) -> None:
     content = json.loads(Path(f"{released}.run.json").read_text())
-    for key in ("configuration", "versions", "seed", "ledger", "guarantee", "claimed", "metrics"):
+    for key in ("configuration", "versions", "seed", "ledger", "guarantee", "claimed"):
         assert content[key]
-    assert content["metrics"] == {"utterances": 100, "users": 100, "replaced": {"PER": 100}}
+    kept = json.loads((released.parent / "private" / "out.jsonl.json").read_text())
+    assert kept["metrics"] == {"utterances": 100, "users": 100, "replaced": {"PER": 100}}
     assert content["guarantee"]["unit"] == "user"
     assert content["guarantee"]["epsilon"] == pytest.approx(1.0)
     assert content["output"]["name"] == "out.jsonl"
@@ -76,7 +79,7 @@ def change(released: Path, edit: Any, *, seal: bool) -> None:
 
 
 def test_an_altered_manifest_is_noticed(released: Path) -> None:
-    change(released, lambda content: content["metrics"].update(users=7), seal=False)
+    change(released, lambda content: content["output"].update(bytes=7), seal=False)
     with pytest.raises(InvalidInput, match="altered"):
         verify(released)
 

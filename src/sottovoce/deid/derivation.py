@@ -50,10 +50,7 @@ class Released:
         units = [Unit.TOKEN, Unit.UTTERANCE]
         notes = []
         if self.tally.without_user:
-            notes.append(
-                "Nothing can be said to one user: "
-                f"{self.tally.without_user} of {self.tally.utterances} utterances name no user."
-            )
+            notes.append("Nothing can be said to one user: some utterances name no user.")
         elif self.tally.utterances:
             units.append(Unit.USER)
         releases = self.tally.most_releases

@@ -11,7 +11,7 @@ from typing import Any
 from sottovoce.corpora import Utterance
 from sottovoce.deid.alignment import Offsets
 
-WARNING = "The manifest holds examples of the original text: guard it like the original."
+WARNING = "The folder private/ holds examples of the original text: guard it like the original."
 
 
 class Examples:

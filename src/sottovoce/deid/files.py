@@ -15,8 +15,9 @@ from sottovoce.corpora import Columns, Reader, Utterance, format_of, write
 from sottovoce.corpora.formats import TABLES
 from sottovoce.deid.deidentifier import Deidentifier
 from sottovoce.deid.examples import Examples
-from sottovoce.deid.manifest import SUFFIX, manifest, sealed, write_manifest
+from sottovoce.deid.manifest import SUFFIX, manifest, write_manifest
 from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import RunFolder
 
 Track = Callable[[Iterable[Utterance]], Iterable[Utterance]]
 
@@ -41,6 +42,7 @@ def release_file(
     if not to_stream:
         _check(Path(output), reader)
     hidden = Path("-") if to_stream else _hidden(Path(output))
+    folder = None if to_stream else RunFolder.beside(output)
     shown = Examples(examples)
     try:
         write(hidden, _released(deid, track(reader), shown), chosen, columns=columns)
@@ -55,12 +57,13 @@ def release_file(
             source=reader.path,
             output=hidden,
             seconds=time.perf_counter() - began,
+            folder=folder,
         )
         if examples:
-            content = sealed({**content, "examples": shown.found})
-        if not to_stream:
+            content = {**content, "examples": shown.found}
+        if folder is not None:
             content = _renamed(content, Path(output).name)
-            write_manifest(f"{output}{SUFFIX}", content)
+            content = write_manifest(folder, content)
             hidden.replace(output)
             _sync(Path(output).parent)
     finally:
@@ -74,6 +77,11 @@ def _check(output: Path, reader: Reader) -> None:
         raise InvalidInput(f"Expected an existing folder for {output}; create it.")
     if output.exists() and Path(reader.path).exists() and output.samefile(reader.path):
         raise InvalidInput(f"Expected another output than the input {output}; it would be lost.")
+    if output.exists() and Path(f"{output}{SUFFIX}").exists():
+        raise InvalidInput(
+            f"Expected an output that is not there yet, got the release {output}: what it cost "
+            "would be forgotten, and releasing the text again adds to it. Name another output."
+        )
 
 
 def _released(
@@ -90,7 +98,7 @@ def _hidden(output: Path) -> Path:
 
 
 def _renamed(content: dict[str, Any], name: str) -> dict[str, Any]:
-    return sealed({**content, "output": {**content["output"], "name": name}})
+    return {**content, "output": {**content["output"], "name": name}}
 
 
 def _sync(folder: Path) -> None:

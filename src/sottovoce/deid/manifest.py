@@ -1,8 +1,10 @@
 """The release manifest: what was released, how, and what it costs, for machines to check.
 
-It is the run.json of the verb: configuration, versions, seed policy, ledger, guarantee, claim,
-metrics and timings, with the hashes of input and output. `verify` recomputes the hashes and derives
-every guarantee again from the ledgers.
+It is the run.json of the verb, in two parts. What may be shared: configuration, versions, seed
+policy, ledgers, guarantees, claims and the hash of the output. What is kept in private/: the name,
+size and keyed hash of the input, exact counts, timings and examples. A plain hash of the input
+would tell a name to whoever tries out all names. `verify` recomputes the hashes and derives every
+guarantee again from the ledgers.
 """
 
 import hashlib
@@ -12,15 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce import __version__
-from sottovoce.corpora.atomic import text_output
 from sottovoce.deid.deidentifier import Deidentifier
+from sottovoce.deid.detect.detector import fingerprint
 from sottovoce.deid.facts import ReplacedValues
 from sottovoce.deid.statement import ReleaseStatement
 from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import RunFolder
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.ledger import Ledger
 
 SUFFIX = ".run.json"
+PUBLIC = ("configuration", "output", "release", "shards", "sha256")
+"""What a release shares besides what every run shares. Types, places and numbers of private values
+may be known by the terms of its guarantee, and the release shows the rest."""
 _CHUNK = 1 << 20
 assert ReplacedValues.kind  # Reading a ledger needs the kinds of its facts to be known.
 
@@ -32,8 +38,12 @@ def manifest(
     source: str | Path,
     output: str | Path,
     seconds: float,
+    folder: RunFolder | None = None,
 ) -> dict[str, Any]:
-    """The manifest of a finished release; `output` is the file as it will be published."""
+    """The manifest of a finished release; `output` is the file as it will be published.
+
+    `folder` has the key for the hash of the input.
+    """
     unit = list(statement.guarantees)[-1]
     claims = {
         kind: found.claimed.to_json()
@@ -45,7 +55,8 @@ def manifest(
         "versions": {"sottovoce": __version__},
         "configuration": deid.to_json(),
         "seed": deid.to_json()["random_numbers"],
-        "input": described(source),
+        "input": _input(source, folder),
+        "made_with": {"detector": fingerprint(deid.detector)},
         "output": described(output),
         "guarantee": statement.guarantees[unit].to_json(),
         "claimed": claims,
@@ -58,7 +69,7 @@ def manifest(
         },
         "timings": {"seconds": round(seconds, 3)},
     }
-    return sealed(content)
+    return content
 
 
 def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,11 +90,12 @@ def described(path: str | Path) -> dict[str, Any]:
     return {"name": Path(path).name, "bytes": size, "sha256": digest.hexdigest()}
 
 
-def write_manifest(path: str | Path, content: Mapping[str, Any]) -> None:
-    """Write it, whole or not at all."""
-    with text_output(path) as stream:
-        json.dump(content, stream, indent=2, ensure_ascii=False, allow_nan=False)
-        stream.write("\n")
+def write_manifest(folder: RunFolder, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Write both parts; return the content with the hash of what is public."""
+    public, _ = folder.split(content, publish=PUBLIC)
+    content = {**content, "sha256": sealed(public)["sha256"]}
+    folder.write_run(content, publish=PUBLIC)
+    return content
 
 
 def verify(output: str | Path, *, source: str | Path | None = None) -> dict[str, Any]:
@@ -94,6 +106,7 @@ def verify(output: str | Path, *, source: str | Path | None = None) -> dict[str,
     path = Path(f"{output}{SUFFIX}")
     if not path.is_file():
         raise InvalidInput(f"Expected the manifest of {output} at {path}, found none.")
+    folder = RunFolder.beside(output)
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         stated = content.pop("sha256")
@@ -101,7 +114,7 @@ def verify(output: str | Path, *, source: str | Path | None = None) -> dict[str,
             raise InvalidInput(f"{path}: Expected the manifest as it was written; it was altered.")
         _check_file(path, "output", content["output"], output)
         if source is not None:
-            _check_file(path, "input", content["input"], source)
+            _check_input(folder, content, source)
         for unit, ledger in content["release"]["ledgers"].items():
             said = Guarantee.from_json(content["release"]["guarantees"][unit])
             derived = Ledger.from_json(ledger).guarantee(said.delta)
@@ -112,7 +125,34 @@ def verify(output: str | Path, *, source: str | Path | None = None) -> dict[str,
                 )
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as problem:
         raise InvalidInput(f"{path}: Expected a release manifest, but {problem!r}.") from problem
-    return content
+    return folder.read_run(private=True)
+
+
+def _input(source: str | Path, folder: RunFolder | None) -> dict[str, Any]:
+    if str(source) == "-":
+        return {"name": "-", "bytes": None, "hmac": None}
+    path = Path(source)
+    keyed = None if folder is None else folder.keyed_hash(path)
+    return {"name": path.name, "bytes": path.stat().st_size, "hmac": keyed}
+
+
+def _check_input(folder: RunFolder, public: Mapping[str, Any], source: str | Path) -> None:
+    if "input" in public:  # written before hashes had a key
+        _check_file(folder.path, "input", public["input"], source)
+        return
+    part = folder.private_part()
+    if not part:
+        raise InvalidInput(
+            f"Expected what is kept of the input in {folder.path / 'private'}, found nothing: only "
+            "who has the private folder can check the original."
+        )
+    if part["input"]["hmac"] is None:
+        raise InvalidInput("The input was a stream, so there is nothing to check.")
+    if not folder.verify_hash(source, part["input"]["hmac"]):
+        raise InvalidInput(
+            f"Expected {source} to be the input that the manifest describes "
+            f"({part['input']['bytes']} bytes), got another file."
+        )
 
 
 def _check_file(manifest_path: Path, role: str, said: Mapping[str, Any], path: str | Path) -> None:

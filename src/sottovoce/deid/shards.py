@@ -13,12 +13,12 @@ from typing import Any
 
 from sottovoce.corpora import Reader
 from sottovoce.deid.deidentifier import Deidentifier
+from sottovoce.deid.detect.detector import fingerprint
 from sottovoce.deid.files import Track, release_file
-from sottovoce.deid.manifest import sealed, verify, write_manifest
+from sottovoce.deid.manifest import verify, write_manifest
 from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import RUN, RunFolder
 from sottovoce.privacy.guarantee import Guarantee, Verdict
-
-MANIFEST = "run.json"
 
 
 def release_shards(
@@ -37,6 +37,8 @@ def release_shards(
     names = [Path(reader.path).name for reader in readers]
     if len({*names}) != len(names) or not names:
         raise InvalidInput("Expected at least one shard, and another name for each.")
+    if RUN in (f"{name}.json" for name in names):
+        raise InvalidInput("Expected a shard of another name than run: run.json is the folder's.")
     if target.exists() and not target.is_dir():
         raise InvalidInput(f"Expected a folder to write to, got the file {target}.")
     target.mkdir(exist_ok=True)
@@ -48,7 +50,8 @@ def release_shards(
         done = _finished(deid, reader, target / name)
         resumed += done is not None
         manifests.append(done or release(deid, reader, target / name))
-    content = sealed(
+    return write_manifest(
+        RunFolder(target),
         {
             "verb": "deid",
             "shards": {
@@ -62,10 +65,8 @@ def release_shards(
                 "resumed": resumed,
                 "utterances": sum(each["metrics"]["utterances"] for each in manifests),
             },
-        }
+        },
     )
-    write_manifest(target / MANIFEST, content)
-    return content
 
 
 def together(manifests: Iterable[dict[str, Any]]) -> dict[str, Guarantee]:
@@ -107,4 +108,5 @@ def _finished(deid: Deidentifier, reader: Reader, output: Path) -> dict[str, Any
     mine, its = deid.to_json(), content["configuration"]
     # Mechanisms are made as types are met, so a finished run knows more of them.
     same = all(mine[key] == its.get(key) for key in mine if key != "mechanisms")
+    same &= content.get("made_with") == {"detector": fingerprint(deid.detector)}
     return content if same else None

@@ -32,7 +32,6 @@ class TypeStatement:
     def to_json(self) -> dict[str, Any]:
         return {
             **self.setting.to_json(),
-            "tokens": self.tokens,
             "mechanism": self.mechanism.to_json(),
             "guarantee": self.guarantee.to_json(),
             "claimed": None if self.claimed is None else self.claimed.to_json(),

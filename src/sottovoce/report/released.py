@@ -57,10 +57,11 @@ class AttackRow:
 def types(stage: Stage) -> list[TypeRow]:
     """The types of a release."""
     found = (stage.run.get("release") or {}).get("types") or {}
+    replaced = (stage.run.get("metrics") or {}).get("replaced") or {}
     return [
         TypeRow(
             kind=str(kind),
-            tokens=int(number(each.get("tokens")) or 0),
+            tokens=int(number(each.get("tokens", replaced.get(kind))) or 0),
             strategy=str(each.get("strategy", "")),
             p=number(each.get("p")),
             guarantee=Guarantee.from_json(each["guarantee"]),

@@ -18,7 +18,8 @@ from sottovoce.corpora.objects import from_object
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu import experiment, settings
 from sottovoce.nlu.settings import Settings
-from sottovoce.privacy.guarantee import largest_delta
+from sottovoce.privacy.guarantee import largest_delta, rounded_up
+from sottovoce.privacy.ledger import Ledger
 
 torch.set_num_threads(1)
 PRIVATE = ("--method", "dp-sgd", "--noise-multiplier", 2, "--epochs", 1)
@@ -181,3 +182,69 @@ def test_a_folder_with_a_run_is_never_begun_anew(run_cli: RunCli, tmp_path: Path
     assert now == {path: kept for path, kept in before.items() if path.name != "run.json"} | {
         path: kept for path, kept in before.items() if path == run / "private" / "run.json"
     }
+
+
+TUNED = ("--method", "dp-sgd", "--epochs", 1, "--noise-multiplier", "2,3", "--clip-norm", "0.5",
+         "--learning-rate", "0.01")  # fmt: skip
+
+
+def test_a_search_that_is_charged_is_paid_for_by_the_training(
+    run_cli: RunCli, tmp_path: Path
+) -> None:
+    data = write_parts(tmp_path / "calls", small_parts())
+    search, best = tmp_path / "search", tmp_path / "search" / "best.json"
+    told = run_cli("tune", data, *OPTIONS, *TUNED, "--charge", "-o", search)
+    assert told.exit_code == 0, told.stderr
+    promised = json.loads(best.read_text())["guarantee"]
+    # What is printed before is what is printed after, and what the ledger in the folder says.
+    result = run_cli("train", data, "--settings", best, "-o", tmp_path / "run", "--json")
+    assert result.exit_code == 0, result.stderr
+    guarantee = json.loads(result.stdout)["guarantee"]
+    assert guarantee["epsilon"] == pytest.approx(promised["epsilon"])
+    assert f"epsilon = {rounded_up(promised['epsilon'])}" in " ".join(told.stdout.split())
+    ledger = Ledger.read(tmp_path / "run" / "ledger.jsonl")
+    assert ledger.guarantee(guarantee["delta"]).epsilon == pytest.approx(guarantee["epsilon"])
+    assert any("valid part" in each for each in guarantee["not_covered"])
+    # The twin: settings without what they cost are trained as if nobody had searched.
+    bare = tmp_path / "bare.json"
+    bare.write_text(json.dumps(json.loads(best.read_text())["settings"]))
+    result = run_cli("train", data, "--settings", bare, "-o", tmp_path / "bare", "--json")
+    assert json.loads(result.stdout)["guarantee"]["epsilon"] < 0.8 * guarantee["epsilon"]
+
+
+def test_a_search_is_not_shaken_off(run_cli: RunCli, tmp_path: Path) -> None:
+    """Somebody edits the file of the best settings, or protects somebody else with it."""
+    data = write_parts(tmp_path / "calls", small_parts())
+    search, best = tmp_path / "search", tmp_path / "search" / "best.json"
+    assert run_cli("tune", data, *OPTIONS, *TUNED, "-o", search).exit_code == 0
+    result = run_cli("train", data, "--settings", best, "-o", tmp_path / "run", "--json")
+    uncovered = json.loads(result.stdout)["guarantee"]["not_covered"]
+    assert any("choosing among 2 trials" in each for each in uncovered)
+    assert run_cli("tune", data, *OPTIONS, *TUNED, "--charge", "-o", search).exit_code == 0
+    found = json.loads(best.read_text())
+    other_unit = ("--unit", "user", "--batch-size", 5)
+    result = run_cli("train", data, "--settings", best, *other_unit, "-o", tmp_path / "other")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "its cost cannot be added" in result.stderr
+    cut = {key: value for key, value in found["ledger"].items() if key != "records"}
+    for damage in ({"ledger": None}, {"ledger": {}}, {"ledger": cut}, {"trials": "two"}):
+        if found | damage == found:
+            continue
+        best.write_text(json.dumps(found | damage))
+        result = run_cli("train", data, "--settings", best, "-o", tmp_path / "other")
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1), damage
+
+
+def test_what_a_search_leaves_to_share_has_no_scores_and_no_seed(
+    run_cli: RunCli, tmp_path: Path
+) -> None:
+    data = write_parts(tmp_path / "calls", small_parts())
+    search = tmp_path / "search"
+    assert run_cli("tune", data, *OPTIONS, *TUNED, "--seed", 3, "-o", search).exit_code == 0
+    assert {path.name for path in search.iterdir()} == {"best.json", "private"}
+    found = json.loads((search / "best.json").read_text())
+    assert set(found) == {"settings", "trials", "charged", "ledger", "guarantee"}
+    assert "seed" not in found["settings"]
+    kept = next((search / "private" / "trials").iterdir())
+    assert {"scores", "seconds"} <= json.loads(kept.read_text()).keys()  # the twin
+    assert kept.stat().st_mode & 0o077 == 0

@@ -12,7 +12,7 @@ from tests.nlu.small import OPTIONS, SMALL, small_parts, write_parts
 
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu import search
-from sottovoce.nlu.search import Grid, Trial, chosen, guarantee_of_choice
+from sottovoce.nlu.search import Grid, Trial, chosen, guarantee_of_choice, searched
 from sottovoce.nlu.settings import Settings
 from sottovoce.privacy.accounting import account
 from sottovoce.privacy.facts import Contribution, NoisySum, Sampling
@@ -43,7 +43,7 @@ def test_the_best_is_told_and_choosing_it_is_charged_or_listed(
 ) -> None:
     folder = tmp_path / "search"
     found = tuned(run_cli, data, folder)
-    assert found["trials"] == len(list((folder / "trials").iterdir())) == 2
+    assert found["trials"] == len(list((folder / "private/trials").iterdir())) == 2
     assert [row["ser"] for row in found["ranking"]] == sorted(
         row["ser"] for row in found["ranking"]
     )
@@ -57,12 +57,15 @@ def test_the_best_is_told_and_choosing_it_is_charged_or_listed(
     planned = Settings(**SMALL, method=Method.DP_SGD, noise_multiplier=noise).plan(120)
     assert own.epsilon == pytest.approx(planned.guarantee().epsilon)
     # Charged, both trials are paid for; the trials themselves are not trained again.
-    before = {path: path.stat().st_mtime_ns for path in (folder / "trials").iterdir()}
+    before = {path: path.stat().st_mtime_ns for path in (folder / "private/trials").iterdir()}
     charged = Guarantee.from_json(tuned(run_cli, data, folder, "--charge")["guarantee"])
-    assert {path: path.stat().st_mtime_ns for path in (folder / "trials").iterdir()} == before
-    assert not any("choosing" in each for each in charged.not_covered)
+    assert {
+        path: path.stat().st_mtime_ns for path in (folder / "private/trials").iterdir()
+    } == before
+    assert not any("choosing among" in each for each in charged.not_covered)
     assert any("grid of 2 trials was fixed" in each for each in charged.assumptions)
-    plans = [replace(planned, noise_multiplier=z) for z in (2.0, 4.0)]
+    # The best is trained once more.
+    plans = [replace(planned, noise_multiplier=z) for z in (2.0, 4.0, noise)]
     both = account(
         [entry for plan in plans for entry in plan.recipe().entries()],
         unit=Unit.EXAMPLE,
@@ -76,8 +79,9 @@ def test_the_best_is_told_and_choosing_it_is_charged_or_listed(
         "train", data, "--settings", folder / "best.json", "-o", tmp_path / "run", "--json"
     )
     assert result.exit_code == 0, result.stderr
-    asked = json.loads(result.stdout)["asked"]
-    assert asked | {"seed": None} == found["settings"]
+    made = json.loads(result.stdout)
+    assert made["asked"] == found["settings"]
+    assert made["guarantee"]["epsilon"] == pytest.approx(charged.epsilon)
 
 
 def test_a_search_goes_on_where_it_stopped(
@@ -102,7 +106,7 @@ def test_a_search_goes_on_where_it_stopped(
     # Another search does not mix with this one, and a damaged trial is not passed over.
     other = run_cli("tune", data, *OPTIONS, *PRIVATE, "--learning-rate", "0.1", "-o", tmp_path)
     assert "name another folder" in other.stderr
-    next((tmp_path / "trials").iterdir()).write_text("{")
+    next((tmp_path / "private/trials").iterdir()).write_text("{")
     damaged = run_cli("tune", data, *OPTIONS, *PRIVATE, *ONE_RATE, "-o", tmp_path)
     assert (damaged.exit_code, damaged.stderr.count("\n")) == (2, 1)
     assert "delete it to train it again" in damaged.stderr
@@ -116,10 +120,10 @@ def test_a_random_part_of_the_grid_is_drawn_once(
     assert first.exit_code == 0, first.stderr
     assert "SER %" in first.stdout
     assert "No guarantee" in first.stdout
-    names = sorted(path.name for path in (tmp_path / "trials").iterdir())
+    names = sorted(path.name for path in (tmp_path / "private/trials").iterdir())
     assert len(names) == 1
     assert run_cli(*limited).exit_code == 0
-    assert sorted(path.name for path in (tmp_path / "trials").iterdir()) == names
+    assert sorted(path.name for path in (tmp_path / "private/trials").iterdir()) == names
 
 
 @pytest.mark.parametrize(
@@ -186,8 +190,8 @@ def test_batches_of_two_trials_are_not_disjoint() -> None:
         ledger=ledger,
         seconds=1.0,
     )
-    two = guarantee_of_choice([trial, trial], trial, charge=True)
-    assert two.epsilon > 1.3 * trial.guarantee.epsilon
+    two = guarantee_of_choice(searched([trial, trial], charge=True), trial)
+    assert two.epsilon > 1.6 * trial.guarantee.epsilon
     # The twin: in one pool they would have been free.
     ledger.spend(shuffled, 5)
     assert ledger.guarantee(1e-5).epsilon == pytest.approx(trial.guarantee.epsilon)

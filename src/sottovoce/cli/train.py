@@ -10,7 +10,12 @@ import click
 from sottovoce.cli.canaries import check_canaries, plant
 from sottovoce.cli.console import json_option, print_json
 from sottovoce.cli.run_folder import begin, check_folder, clear, hash_records, hash_schema, merged
-from sottovoce.cli.training_options import check_samples, settings_from, settings_options
+from sottovoce.cli.training_options import (
+    check_samples,
+    searched_from,
+    settings_from,
+    settings_options,
+)
 from sottovoce.cli.training_progress import steps_bar, stopping
 from sottovoce.corpora.parts import load_parts
 from sottovoce.corpora.splits import By, Split, parse_ratios
@@ -76,6 +81,7 @@ def train(
     if labels is not None and public_labels:
         raise InvalidInput("Expected --labels or --public-labels, got both.")
     settings = settings_from(options)
+    search = searched_from(options)
     check_samples(settings, data)
     by: By = "user" if settings.unit == "user" else "id"
     rule = None if split is None else Split(ratios=parse_ratios(split), by=by)
@@ -90,6 +96,7 @@ def train(
         "public_labels": public_labels,
         "canaries": canaries,
         "publish_metrics": publish_metrics,
+        "search": None if search is None else search.to_json(),
     }
     where = Path(folder)
     worker = join_workers()
@@ -116,6 +123,7 @@ def train(
                 folder=where,
                 resume=resume,
                 publish_metrics=publish_metrics,
+                search=search,
                 on_step=tell,
                 should_stop=should_stop,
             )

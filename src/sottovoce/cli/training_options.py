@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from sottovoce.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from sottovoce.nlu.searched import Searched
     from sottovoce.nlu.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -141,7 +142,16 @@ def settings_from(options: dict[str, Any]) -> "Settings":
         for name, value in given.items()
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
-    return Settings.from_json({**_read(Path(path)), **typed})
+    found = _read(Path(path))
+    return Settings.from_json({**found.get("settings", found), **typed})
+
+
+def searched_from(options: dict[str, Any]) -> "Searched | None":
+    """The search that found the settings of a file, for the training to pay for."""
+    from sottovoce.nlu.searched import Searched
+
+    path = options.get(FILE)
+    return None if path is None else Searched.from_json(_read(Path(path)))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -149,10 +159,9 @@ def _read(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as problem:
         raise InvalidInput(f"Expected JSON in {path}, but {problem}.") from problem
-    found = data.get("settings", data) if isinstance(data, dict) else data
-    if not isinstance(found, dict):
+    if not isinstance(data, dict) or not isinstance(data.get("settings", data), dict):
         raise InvalidInput(f"Expected the settings of a training run in {path}.")
-    return found
+    return data
 
 
 def check_samples(settings: "Settings", data: str) -> None:

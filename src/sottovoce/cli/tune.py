@@ -9,10 +9,11 @@ import click
 
 from sottovoce.cli.console import json_option, print_json, progress
 from sottovoce.cli.training_options import check_samples, settings_from, settings_options
-from sottovoce.corpora.atomic import text_output
 from sottovoce.corpora.parts import load_parts
 from sottovoce.corpora.splits import By, Split, parse_ratios
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import text_output
+from sottovoce.io.run_folder import PRIVATE, RunFolder
 
 if TYPE_CHECKING:
     from sottovoce.nlu.search import Grid, Trial
@@ -59,7 +60,7 @@ def _axes(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("-o", "--output", "folder", required=True, help="Folder of the search.")
 @_axes
 @click.option("--limit", type=click.IntRange(min=1), help="Try so many, drawn at random.")
-@click.option("--charge", is_flag=True, help="Charge all trials to the guarantee of the best.")
+@click.option("--charge", is_flag=True, help="Charge all trials to the training with the best.")
 @settings_options(without=AXES)
 @click.option("--labels", type=click.Path(exists=True), help="Declared labels, as for train.")
 @click.option("--public-labels", is_flag=True, help="Declare the labels of DATA to be public.")
@@ -85,15 +86,17 @@ def tune(
     """Try settings on DATA and tell which has the lowest semantic error rate on its valid part.
 
     Values are lists such as 0.1,0.5,1. Finished trials are kept in the folder: the same command
-    goes on where it stopped. The test part is never looked at.
+    goes on where it stopped. The test part is never looked at. With --charge, best.json carries the
+    ledger of all trials, and the training with it adds what it costs itself.
 
     \b
     Example:
       sottovoce tune snips/ --method dp-sgd --epsilon 3 --limit 10 -o search
       sottovoce train snips/ --settings search/best.json -o run
     """
+    from sottovoce.nlu.experiment import owners_of
     from sottovoce.nlu.schema import Schema
-    from sottovoce.nlu.search import guarantee_of_choice, run_trials
+    from sottovoce.nlu.search import guarantee_of_choice, run_trials, searched
 
     if labels is not None and public_labels:
         raise InvalidInput("Expected --labels or --public-labels, got both.")
@@ -113,27 +116,34 @@ def tune(
               "public_labels": public_labels}  # fmt: skip
     where = Path(folder)
     grid = _grid(settings, axes)
-    trials = _planned(where, grid.around(settings), source, limit)
+    units = len(set(owners_of(parts.train, settings.unit)))
+    asked = grid.around(settings)
+    for each in asked:
+        each.plan(units)  # refused before the first trial is paid for
+    trials = _planned(where, asked, source, limit)
     with progress("Training trials", unit=f"of {len(trials)}", total=len(trials)) as tell:
         done = run_trials(
-            trials, parts, schema, where / TRIALS, on_trial=lambda number, _: tell(number)
+            trials, parts, schema, _inside(where, TRIALS), on_trial=lambda number, _: tell(number)
         )
     best = min(done, key=lambda trial: trial.ser)
-    guarantee = guarantee_of_choice(done, best, charge=charge)
+    search = searched(done, charge=charge)
+    guarantee = guarantee_of_choice(search, best, population=settings.population or units)
     result = {
-        "settings": best.settings.to_json(),
-        "scores": best.scores,
-        "trials": len(done),
-        "charged": charge,
+        # Not the seed: whoever knows it can subtract the noise.
+        "settings": {k: v for k, v in best.settings.to_json().items() if k != "seed"},
+        **search.to_json(),
         "guarantee": guarantee.to_json(),
     }
-    with text_output(where / BEST) as stream:
+    with text_output(RunFolder(where).public(BEST)) as stream:
         json.dump(result, stream, indent=2, allow_nan=False)
         stream.write("\n")
+    RunFolder(where).protect()
     if as_json:
-        print_json({**result, "ranking": [_row(trial) for trial in _ranked(done)]})
+        print_json(
+            {**result, "scores": best.scores, "ranking": [_row(trial) for trial in _ranked(done)]}
+        )
     else:
-        _print(done, guarantee, where)
+        _print(done, guarantee, where, charged=charge)
 
 
 def _grid(settings: "Settings", axes: Mapping[str, tuple[float, ...] | None]) -> "Grid":
@@ -158,7 +168,7 @@ def _planned(
         "limit": limit,
         "source": dict(source),
     }
-    path = folder / PLAN
+    path = RunFolder(folder).find_private(PLAN)
     if path.exists():
         try:
             begun = json.loads(path.read_text(encoding="utf-8"))
@@ -173,10 +183,14 @@ def _planned(
         return drawn
     folder.mkdir(parents=True, exist_ok=True)
     drawn = chosen(trials, limit)
-    with text_output(path) as stream:
-        json.dump({**asked, "chosen": [each.to_json() for each in drawn]}, stream)
-        stream.write("\n")
+    RunFolder(folder).write_private(PLAN, {**asked, "chosen": [each.to_json() for each in drawn]})
     return drawn
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """Where the trials are: in private/, or at the top where an earlier version began."""
+    found = RunFolder(folder).find_private(name)
+    return found if found.exists() else RunFolder(folder).private(name)
 
 
 def _ranked(trials: "Sequence[Trial]") -> "list[Trial]":
@@ -196,7 +210,9 @@ def _row(trial: "Trial") -> dict[str, Any]:
     }
 
 
-def _print(trials: "Sequence[Trial]", guarantee: "Guarantee", folder: Path) -> None:
+def _print(
+    trials: "Sequence[Trial]", guarantee: "Guarantee", folder: Path, *, charged: bool
+) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -220,8 +236,12 @@ def _print(trials: "Sequence[Trial]", guarantee: "Guarantee", folder: Path) -> N
     console = Console()
     console.print(table)
     if len(trials) > SHOWN:
-        console.print(f"The best {SHOWN} of {len(trials)}; all are in {folder / TRIALS}.")
-    console.print(f"Released, the best has this: {guarantee}", highlight=False, markup=False)
+        console.print(f"The best {SHOWN} of {len(trials)}; all are in {folder / PRIVATE / TRIALS}.")
+    paid = "with all trials charged" if charged else "for its own training"
+    console.print(
+        f"A model that is trained with the best settings will have this, {paid}: {guarantee}",
+        highlight=False, markup=False,
+    )  # fmt: skip
     console.print(
         f"\nTrain with it: sottovoce train DATA --settings {folder / BEST} -o RUN",
         highlight=False, markup=False, soft_wrap=True,

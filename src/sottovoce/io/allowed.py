@@ -23,6 +23,7 @@ FILES = (
     "tokenizer.json",
     "words.json",
     "audit.json",
+    "best.json",
     "marginals.json",
     "vocabulary.json",
 )

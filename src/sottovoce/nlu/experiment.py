@@ -6,7 +6,7 @@ The command line, the tuning, the utility studies and the reference models of an
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,11 @@ from sottovoce.nlu.metrics.bootstrap import intervals
 from sottovoce.nlu.metrics.scores import count
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.schema import Schema
+from sottovoce.nlu.searched import Searched
 from sottovoce.nlu.settings import Settings
 from sottovoce.nlu.start import SampleSet, read_samples, start_from
-from sottovoce.privacy.guarantee import SEEDED_STAMP, Unit
+from sottovoce.privacy.guarantee import SEEDED_STAMP, Relation, Unit, number_to_json
+from sottovoce.privacy.ledger import Ledger
 from sottovoce.training import Method, Plan, Worker
 
 CHECKPOINT = "checkpoint.pt"
@@ -57,6 +59,7 @@ def train(
     folder: Path | None = None,
     resume: bool = False,
     publish_metrics: bool = False,
+    search: Searched | None = None,
     on_step: Callable[[Moment], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Trained:
@@ -64,13 +67,16 @@ def train(
 
     With a `folder`, the ledger and checkpoints are kept there while it runs (the finished model is
     written by `sottovoce.nlu.run`). Without a `schema` the labels are read off the train part.
-    With `publish_metrics` the scores are listed as not covered, and the run shows them.
+    With `publish_metrics` the scores are listed as not covered, and the run shows them. The ledger
+    takes over what the `search` for these settings has spent.
     """
     schema = schema or Schema.of(parts.train)
     check_labels(schema, parts.train)
     owners = owners_of(parts.train, settings.unit)
     population = len(set(owners))
     plan = settings.plan(population)
+    if search is not None and search.ledger is not None:
+        _check_payable(search.ledger, plan)
     _seed_weights(settings.seed)
     built = build(settings, schema, parts.train, owners, plan, folder)
     plan = built.plan
@@ -94,10 +100,15 @@ def train(
         resume=resume,
         seed=settings.seed,
         assumptions=_assumptions(schema, built, samples),
-        uncovered=_uncovered(settings, schema, built, publish_metrics=publish_metrics),
+        uncovered=[
+            *_uncovered(settings, schema, built, publish_metrics=publish_metrics),
+            *(() if search is None else search.uncovered),
+        ],
         on_step=on_step,
         should_stop=should_stop,
     )
+    if search is not None and search.ledger is not None and not fitted.stopped:
+        fitted = _with_search(fitted, search.ledger, plan, folder)
     run = _run(settings, parts, plan, fitted)
     if samples is not None:
         run["samples"] = samples.to_json()
@@ -186,6 +197,38 @@ def evaluate(model: JointModel, utterances: Sequence[Utterance]) -> dict[str, An
         name: {"value": value, "low": limits[name].low, "high": limits[name].high}
         for name, value in counts.scores().to_json().items()
     }
+
+
+def _check_payable(spent: Ledger, plan: Plan) -> None:
+    """Refuse before the first step what could not be added to the ledger after the last."""
+    private = plan.method is not Method.SGD
+    relation = plan.neighbours if private else Relation.ADD_OR_REMOVE
+    if (spent.unit, spent.relation) != (plan.unit, relation):
+        raise InvalidInput(
+            f"Expected to protect one {spent.unit} under {spent.relation}, as the search for these "
+            f"settings did, got one {plan.unit} under {relation}: its cost cannot be added; tune "
+            "again."
+        )
+
+
+def _with_search(fitted: Fitted, spent: Ledger, plan: Plan, folder: Path | None) -> Fitted:
+    """The training and the search for its settings, in one ledger.
+
+    The search comes last: a training counts the steps in its ledger when it is resumed.
+    """
+    path = None if folder is None or not Worker.this().alone else folder / LEDGER
+    if path is None:
+        ledger = Ledger.from_json(fitted.ledger.to_json())
+        ledger.union(spent)
+    else:
+        with Ledger.open(path, unit=spent.unit, relation=spent.relation) as opened:
+            opened.union(spent)
+        ledger = Ledger.read(path)
+    guarantee = ledger.guarantee(plan.delta, population=plan.population)
+    history = [*fitted.history]
+    if history and "epsilon" in history[-1]:
+        history[-1] = history[-1] | {"epsilon": number_to_json(guarantee.epsilon)}
+    return replace(fitted, ledger=ledger, guarantee=guarantee, history=history)
 
 
 def _assumptions(schema: Schema, built: Built, samples: SampleSet | None) -> list[str]:

@@ -1,7 +1,8 @@
 """Search for settings on validation data: a grid of trials, each kept, and what choosing cost.
 
 Every trial is a whole training on the private data. Its model is thrown away, but which trial was
-best is told, so the search is either charged (all trials in one ledger) or listed as not covered.
+best is told, so the search is either charged (all trials in one ledger, which the training with
+the best settings continues) or listed as not covered.
 """
 
 import hashlib
@@ -19,8 +20,9 @@ from sottovoce.errors import InvalidInput
 from sottovoce.nlu.experiment import train
 from sottovoce.nlu.recipes import default_recipe
 from sottovoce.nlu.schema import Schema
+from sottovoce.nlu.searched import VALID_READ, Searched
 from sottovoce.nlu.settings import PAID, Settings
-from sottovoce.privacy.facts import Fact, NoisySum, NoisyVector
+from sottovoce.privacy.accounting import account, several_runs
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.noise import NoiseSource
@@ -39,7 +41,6 @@ TAUS = {
 RATE_FACTORS = (0.3, 1.0, 3.0)
 """Times the recipe's learning rate, of which the paper says nothing."""
 
-UNCHARGED = "choosing among {count} trials by their scores on the valid part is not charged"
 GRID_FIXED = "the grid of {count} trials was fixed without a look at the private data"
 
 
@@ -152,7 +153,7 @@ def run_trials(
             trial = Trial.read(path)
         else:
             trial = _run(settings, replace(parts, test=()), schema)
-            with text_output(path) as stream:
+            with text_output(path, mode=0o600) as stream:
                 json.dump(trial.to_json(), stream, indent=2, allow_nan=False)
                 stream.write("\n")
         done.append(trial)
@@ -160,30 +161,51 @@ def run_trials(
     return done
 
 
-def guarantee_of_choice(trials: Sequence[Trial], best: Trial, *, charge: bool) -> Guarantee:
-    """What holds for who sees the best model: its own cost, or with `charge` that of all trials."""
-    own, count = best.guarantee, len(trials)
+def searched(trials: Sequence[Trial], *, charge: bool) -> Searched:
+    """What a search did to the data; with `charge` all trials are in one ledger."""
     if not charge:
-        uncovered = UNCHARGED.format(count=count)
-        return replace(own, not_covered=(*own.not_covered, uncovered))
-    together = Ledger(unit=own.unit, relation=own.relation)
-    for number, trial in enumerate(trials):
-        for entry in trial.ledger.entries:
-            together.spend(_apart(entry.fact, number), entry.count)
-        for sentence in trial.ledger.assumptions:
-            together.assume(sentence)
-        for sentence in trial.ledger.not_covered:
-            if sentence != NOT_CHARGED:
-                together.leave_uncovered(sentence)
-    together.assume(GRID_FIXED.format(count=count))
-    return together.guarantee(own.delta)
+        return Searched(trials=len(trials), ledger=None)
+    first = trials[0].ledger
+    ledger = Ledger.of(
+        several_runs(trial.ledger.entries for trial in trials),
+        unit=first.unit,
+        relation=first.relation,
+        assumptions=[
+            *(sentence for trial in trials for sentence in trial.ledger.assumptions),
+            GRID_FIXED.format(count=len(trials)),
+        ],
+        not_covered=[
+            *(
+                sentence
+                for trial in trials
+                for sentence in trial.ledger.not_covered
+                if sentence != NOT_CHARGED
+            ),
+            VALID_READ,
+        ],
+    )
+    return Searched(trials=len(trials), ledger=ledger)
 
 
-def _apart(fact: Fact, number: int) -> Fact:
-    """Batches of one pool are disjoint, and paid for once; those of two trials are not."""
-    if isinstance(fact, NoisySum | NoisyVector) and fact.pool is not None:
-        return replace(fact, pool=f"trial {number}, {fact.pool}")
-    return fact
+def guarantee_of_choice(
+    search: Searched, best: Trial, *, population: int | None = None
+) -> Guarantee:
+    """What holds for a model that is trained with the best settings, its own training included.
+
+    That training will do what the trial did, so a charged search is that ledger and one more trial.
+    """
+    own = best.guarantee
+    if search.ledger is None:
+        return own.qualified(not_covered=search.uncovered)
+    return account(
+        several_runs([search.ledger.entries, best.ledger.entries]),
+        unit=own.unit,
+        relation=own.relation,
+        delta=own.delta,
+        population=population,
+        assumptions=search.ledger.assumptions,
+        not_covered=(*search.ledger.not_covered, NOT_CHARGED),
+    )
 
 
 def _run(settings: Settings, parts: Parts, schema: Schema) -> Trial:

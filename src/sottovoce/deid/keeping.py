@@ -105,6 +105,7 @@ class TallyKeeper:
         self._lock.acquire()
         if self._shared is None:
             self._shared = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the keeper
+            weakref.finalize(self, self._shared.close)
 
     def _after_fork(self) -> None:
         self._lock.release()

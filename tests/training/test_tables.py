@@ -15,6 +15,7 @@ from sottovoce.training.clipping import FlatClipping
 from sottovoce.training.gradients import ExactGradient, Gradient, OneByOneGradient
 from sottovoce.training.scaling import LayerScales
 from sottovoce.training.tables import TableGradients, Tables
+from sottovoce.training.totals import ClippedSums
 
 ROWS, WIDTH = 12, 3
 
@@ -94,20 +95,20 @@ def run(gradient: OneByOneGradient, model: Words, workers: list[list[Tensor]]) -
 def test_exact_clipping_in_kept_memory_is_exact_clipping(drawn: list[list[list[int]]]) -> None:
     """Tied and padded tables, several pieces a step, and steps that look up other rows."""
     model = Words()
-    expected, keeper = BookKeeper(model), BookKeeper(model, TableGradients())
+    keeper, kept = BookKeeper(model), ClippedSums(TableGradients())
+    parameters = [p for p in model.parameters() if p.requires_grad]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "LARGE", 1)
         for step in (drawn, drawn[::-1], drawn[:1]):
-            by_keeper = []
-            for each in (expected, keeper):
-                model.zero_grad()
+            by_memory = []
+            kept.clear()
+            for sums in (ClippedSums(), kept):
                 for piece in step:
-                    with each.record():
-                        each.backward(model(torch.tensor(piece)))
-                    each.accumulate(torch.linspace(0.5, 1.0, len(piece)))
-                found = [p.grad for p in model.parameters() if p.requires_grad]
-                by_keeper.append([each.clone() for each in found if each is not None])
-            torch.testing.assert_close(*by_keeper)
+                    with keeper.record():
+                        keeper.backward(model(torch.tensor(piece)))
+                    keeper.accumulate(torch.linspace(0.5, 1.0, len(piece)), sums)
+                by_memory.append([each.clone() for each in sums.tensors(parameters)])
+            torch.testing.assert_close(*by_memory)
 
 
 def exact(model: nn.Module) -> ExactGradient:

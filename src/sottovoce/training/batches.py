@@ -49,6 +49,16 @@ class Piece:
     def count(self) -> int:
         return len(self.sizes)
 
+    def only(self, groups: Sequence[int]) -> "Piece":
+        """The examples of these groups, which are numbered anew in this order (ascending)."""
+        wanted = torch.tensor(groups, dtype=torch.int64)
+        inside = torch.isin(self.groups, wanted)
+        numbers = torch.searchsorted(wanted, self.groups[inside])
+        return Piece(self.examples[inside], numbers, self.sizes[wanted], self.closes)
+
+    def without(self, group: int) -> "Piece":
+        return self.only([other for other in range(self.count) if other != group])
+
 
 class Batches:
     """The pieces of every step, as seen from one worker (or from all of them in one process)."""

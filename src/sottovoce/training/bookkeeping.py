@@ -7,7 +7,7 @@ gradients of weights are never computed, so the weighted sum takes their place a
 (book-keeping: Bu, Wang, Zha, Karypis 2023).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -20,9 +20,9 @@ from torch.utils.hooks import RemovableHandle
 from sottovoce.errors import InvalidInput
 from sottovoce.training.coverage import Coverage, Recorded, why_never
 from sottovoce.training.independence import check_independence
-from sottovoce.training.records.grouping import Grouping
+from sottovoce.training.records.grouping import Grouping, norm_dtype
 from sottovoce.training.records.tape import Account, Tape
-from sottovoce.training.tables import TableGradients
+from sottovoce.training.totals import ClippedSums
 
 
 class BookKeeper:
@@ -41,24 +41,31 @@ class BookKeeper:
     tensor([[0.6000, 1.8000]])
     """
 
-    def __init__(self, model: nn.Module, tables: TableGradients | None = None) -> None:
-        """Raise `UnsupportedLayer` if some trainable parameter has no exact rule.
-
-        With `tables`, the gradients of large tables are in memory of theirs.
-        """
+    def __init__(self, model: nn.Module) -> None:
+        """Raise `UnsupportedLayer` if some trainable parameter has no exact rule."""
         self._model = model
-        self._tables = tables
         self._coverage = Coverage.of(model)
         self._modules = dict(model.named_modules())
         self._tape: Tape | None = None
         self._recording = False
         self._independent = False
         self._detached = False
+        self._signature: tuple[object, object] = ((), ())
 
     @property
     def layer_names(self) -> tuple[str, ...]:
         """The modules that hold trainable parameters, in the order of the rows of norms."""
         return self._coverage.layer_names
+
+    @property
+    def layers_of_parameters(self) -> list[int]:
+        """The row of every trainable parameter, in the model's order."""
+        return [account.layer for account in self._coverage.accounts.values()]
+
+    @property
+    def signature(self) -> tuple[object, object]:
+        """Which layers the last pass used, on inputs of which form: (structure, sizes)."""
+        return self._signature
 
     @contextmanager
     def record(self, groups: Tensor | None = None, count: int | None = None) -> Iterator[None]:
@@ -71,7 +78,7 @@ class BookKeeper:
         self._check_ready()
         accounts = self._coverage.accounts
         device = next((a.parameter.device for a in accounts.values()), torch.device("cpu"))
-        tape = self._tape = Tape(accounts, len(self.layer_names), device, self._tables)
+        tape = self._tape = Tape(accounts, len(self.layer_names), device)
         with ExitStack() as undo:
             if groups is not None:
                 tape.group(Grouping.of(groups.to(device), count))
@@ -93,6 +100,7 @@ class BookKeeper:
             finally:
                 self._recording = False
                 tape.open = False
+                self._signature = tape.signature
 
     def backward(self, losses: Tensor) -> None:
         """`losses.sum().backward()`, after a look at the losses.
@@ -127,9 +135,16 @@ class BookKeeper:
         """[layers, count], rows in the order of `layer_names`."""
         return self._recorded().squared_norms()
 
+    def squares_by_layer(self, gradients: Sequence[Tensor]) -> Tensor:
+        """[layers, 1] the squared norms of one gradient that is there in full."""
+        norms = torch.stack(torch._foreach_norm(list(gradients)))
+        squares = norms.new_zeros(len(self.layer_names), dtype=norm_dtype(norms))
+        rows = torch.tensor(self.layers_of_parameters, device=norms.device)
+        return squares.index_add_(0, rows, norms.to(squares.dtype) ** 2).unsqueeze(1)
+
     @torch.no_grad()
-    def accumulate(self, weights: Tensor) -> None:
-        """Add sum_g weights[g] * g_g to the gradient of every trainable parameter, and forget.
+    def accumulate(self, weights: Tensor, into: ClippedSums | None = None) -> None:
+        """Add sum_g weights[g] * g_g to the sums, or to `p.grad` without them, and forget.
 
         `weights` is [count], or [layers, count] for a weight of its own in each layer. A group
         whose norm is not finite is left out, whatever its weight.
@@ -142,10 +157,11 @@ class BookKeeper:
                 f"Expected finite weights of shape {list(norms.shape[1:])} or {list(norms.shape)}, "
                 f"got shape {list(weights.shape)}."
             )
-        tape.pay_out(weights.to(norms.device), norms.isfinite().all(0))
-        for account in self._coverage.accounts.values():
-            if account.parameter.grad is None:
-                account.parameter.grad = torch.zeros_like(account.parameter)
+        sums = ClippedSums() if into is None else into
+        tape.pay_out(weights.to(norms.device), norms.isfinite().all(0), sums)
+        if into is None:
+            for account in self._coverage.accounts.values():
+                _add_gradient(account.parameter, sums.of(account.parameter))
         self.forget()
 
     def forget(self) -> None:
@@ -183,6 +199,11 @@ class BookKeeper:
             reason = why_never(module)
             if reason is not None:
                 raise InvalidInput(f"Expected the model as it was at first, got {name}: {reason}.")
+
+
+def _add_gradient(parameter: nn.Parameter, total: Tensor) -> None:
+    total = total.to(parameter.dtype)
+    parameter.grad = total if parameter.grad is None else parameter.grad.add_(total)
 
 
 def _recording_forward(recorded: Recorded, tape: Tape) -> Callable[..., Any]:

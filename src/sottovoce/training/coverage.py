@@ -14,6 +14,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from sottovoce.training.errors import UnsupportedLayer
 from sottovoce.training.layers import Rule, find_rule
+from sottovoce.training.layers.registry import overridden_on_object
 from sottovoce.training.records.tape import Account
 
 
@@ -87,8 +88,9 @@ def why_never(module: nn.Module) -> str | None:
 
 
 def _why_not(module: nn.Module, rule: Rule) -> str | None:
-    if "forward" in vars(module):
-        return "its forward was replaced on the object itself: restore it"
+    replaced = overridden_on_object(module)
+    if replaced is not None:
+        return f"its {replaced} was replaced on the object itself: restore it"
     return rule.refuse(module)
 
 

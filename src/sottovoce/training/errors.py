@@ -15,5 +15,9 @@ class UnsupportedLayer(SottovoceError):
         super().__init__(f"Expected every trainable parameter to have an exact rule, got:{lines}")
 
 
+class NeighbourCheckFailed(SottovoceError):
+    """One unit moved the clipped sum by more than the ledger states, or moved something else."""
+
+
 class WorkerLost(SottovoceError):
     """Another worker died; nothing of the step was released."""

@@ -7,14 +7,18 @@
     print(training.guarantee())
 
 When the pieces of a step have gone through, the clipped sum gets its noise and the optimiser takes
-its step. What the step costs was written to the ledger before it began.
+its step. What the step costs was written to the ledger before it began, and what is added is what
+was written there: between payment and noise nothing can be exchanged.
 """
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+import secrets
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +28,7 @@ from sottovoce import __version__
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.accounting import Entry
 from sottovoce.privacy.facts import Fact, NoisySum, Sampling, ScaleSource, Unprotected
-from sottovoce.privacy.guarantee import Guarantee, Relation
+from sottovoce.privacy.guarantee import Guarantee, Relation, Verdict
 from sottovoce.privacy.ledger import Budget, Ledger
 from sottovoce.privacy.merging import merge_workers
 from sottovoce.privacy.noise import NoiseSource
@@ -38,6 +42,7 @@ from sottovoce.training.clipping import (
     FlatClipping,
     PerLayerClipping,
 )
+from sottovoce.training.errors import NeighbourCheckFailed
 from sottovoce.training.gradients import (
     ExactGradient,
     Gradient,
@@ -45,14 +50,18 @@ from sottovoce.training.gradients import (
     PlainGradient,
     trainable,
 )
+from sottovoce.training.neighbours import NeighbourCheck
 from sottovoce.training.noise import TensorNoise
+from sottovoce.training.ownership import Ownership
 from sottovoce.training.plan import ClippingStyle, Method, Plan
 from sottovoce.training.scale_release import ScaleRelease
 from sottovoce.training.scaling import LayerScales
 from sottovoce.training.step import Step
 from sottovoce.training.sums import Part, parts
-from sottovoce.training.workers import Worker
+from sottovoce.training.workers import Worker, digest_of
 
+PRECISIONS = (torch.float32, torch.float64, torch.bfloat16)
+SAME_EXAMPLES = "every worker holds the same examples in the same order"
 NOT_CHARGED = "choosing hyper-parameters, the checkpoint or when to stop by looking at private data"
 
 
@@ -61,6 +70,7 @@ class PrivateTraining:
 
     `owners` names the unit of every example: distinct ids, the users who said them (with the unit
     user), or just the number of examples. With a `ledger` file the accounts survive a crash.
+    Buffers of the model may not change, except those named in `public_buffers`.
     """
 
     def __init__(
@@ -74,12 +84,17 @@ class PrivateTraining:
         budget: Budget | None = None,
         scales: LayerScales | None = None,
         seed: int | None = None,
+        public_buffers: Collection[str] = (),
     ) -> None:
-        self.plan, self.model, self.optimizer = plan, model, optimizer
-        self.step = 0
+        self._plan, self._model, self._optimizer = plan, model, optimizer
+        self._step = 0
+        self._process = os.getpid()
+        self._failed: str | None = None
         self._worker = Worker.this()
         self._check_workers()
         self._parameters = trainable(model)
+        _check_precision(model)
+        self._ownership = Ownership(model, optimizer, public_buffers)
         self._scales = scales or LayerScales.ones(model)
         if plan.alpha_source in (ScaleSource.ONES, ScaleSource.DP, ScaleSource.FIRST_BATCH):
             if scales is not None:
@@ -88,32 +103,73 @@ class PrivateTraining:
                 )
         elif scales is None:
             raise InvalidInput(f"Expected scales from the source {plan.alpha_source}, got none.")
-        source, key = _randomness(seed, self._worker.rank)
-        self._worker.check_noise(source)
-        self._noise = TensorNoise(source)
-        self._seeded = seed is not None
-        key = self._worker.agree_on_key(key)
-        names = list(numbered(owners)) if isinstance(owners, int) else owners
-        rank = None if self._worker.alone else self._worker.rank
-        self._batches = Batches(plan, names, key, rank=rank)
+        names = list(numbered(owners)) if isinstance(owners, int) else list(owners)
+        self._worker.agree(
+            plan=repr(plan),
+            owners=digest_of(names),
+            parameters=[[n, list(p.shape), str(p.dtype)] for n, p in model.named_parameters()],
+            trainable=[p.requires_grad for p in model.parameters()],
+            scales=list(self._scales.alpha),
+            optimizer=type(optimizer).__name__,
+            seeded=seed is not None,
+        )
+        self._source, key = _randomness(seed, self._worker.rank)
+        self._worker.check_noise(self._source)
+        self._seed = seed
+        self._key = self._worker.agree_on_key(key)
+        self._owners = names
         self._worker.same_start([p.data for p in self._parameters])
         self._ledger = self._open_ledger(ledger, budget)
         self._ledger.leave_uncovered(NOT_CHARGED)
-        self._resumed_at = ""
-        self._gradient: Gradient = self._make_gradient()
+        if not self._worker.alone:
+            self._ledger.assume(SAME_EXAMPLES)
+        self._begin_run()
+
+    @property
+    def plan(self) -> Plan:
+        return self._plan
+
+    @property
+    def model(self) -> nn.Module:
+        return self._model
+
+    @property
+    def optimizer(self) -> Optimizer:
+        return self._optimizer
+
+    @property
+    def step(self) -> int:
+        """The number of the next step."""
+        return self._step
 
     def steps(self) -> Iterator[Step]:
         """The steps that are left, each of which has to be worked through."""
         if self.plan.alpha_source in (ScaleSource.DP, ScaleSource.FIRST_BATCH) and self.step == 0:
             yield from self._scale_step()
         while self.step < self.plan.steps:
-            self._ledger.spend(self._fact())
-            yield from self._one_step(self.step, self._gradient, self._take)
+            self._check_own()
+            paid = self._fact()
+            self._ledger.spend(paid)
+            yield from self._one_step(
+                self.step,
+                self._gradient,
+                lambda step, sums, paid=paid: self._take(step, sums, paid),
+                self._check,
+            )
 
     def _one_step(
-        self, number: int, gradient: Gradient, take: Callable[[int], None]
+        self,
+        number: int,
+        gradient: Gradient,
+        take: Callable[[Step, list[Tensor]], None],
+        check: NeighbourCheck | None = None,
     ) -> Iterator[Step]:
-        step = Step(number, self._batches.pieces(number), gradient, take)
+        private = isinstance(gradient, ExactGradient)
+        watch = self._ownership.check_gradients if private else lambda: None
+        step = Step(number, self._batches.pieces(number), gradient, take, check, watch)
+        self._current = step
+        for parameter in self._parameters:
+            parameter.grad = None
         yield step
         if not step.finished:
             raise InvalidInput(
@@ -123,7 +179,12 @@ class PrivateTraining:
 
     def guarantee(self) -> Guarantee:
         """What holds for everything released so far, by all workers together."""
-        return self.ledger().guarantee(self.plan.delta)
+        guarantee = self.ledger().guarantee(self.plan.delta)
+        if self._failed is None:
+            return guarantee
+        reasons = (self._failed, *guarantee.reasons)
+        no = Verdict.NO_GUARANTEE
+        return replace(guarantee, epsilon=math.inf, verdict=no, accountant="none", reasons=reasons)
 
     def ledger(self) -> Ledger:
         """The ledger of all workers (ask on every rank at the same time)."""
@@ -145,6 +206,7 @@ class PrivateTraining:
 
         `extra` (tensors, numbers, strings) is for the loop around: `resume` gives it back.
         """
+        self._ownership.check_buffers(values=True)
         self._ledger.sync()
         save_checkpoint(
             path,
@@ -180,15 +242,55 @@ class PrivateTraining:
                 f"Expected a checkpoint of the same step on every worker, got steps {steps}: let "
                 "all of them resume from the same file."
             )
-        self.step = max(each["reached"] for each in told)
+        self._step = max(each["reached"] for each in told)
         # Batches are drawn with a new key, so a shuffled epoch that was begun starts afresh.
-        self._resumed_at = f", resumed at step {self.step}"
-        self._gradient = self._make_gradient()
+        self._begin_run()
         extra: dict[str, Any] = state["extra"]
         return extra
 
     def close(self) -> None:
+        """Training is over: the ledger is free for others, and the optimiser for other uses."""
+        self._ownership.release()
         self._ledger.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput(
+            "Expected one PrivateTraining for one ledger, got an attempt to copy it: a copy would "
+            "spend in private. Use save and resume."
+        )
+
+    def _begin_run(self) -> None:
+        """From here to the end, or to the next resumption: batches, gradient and check of a run."""
+        self._run = secrets.token_hex(8)
+        rank = None if self._worker.alone else self._worker.rank
+        self._batches = Batches(self.plan, self._owners, self._key, rank=rank)
+        self._current: Step | None = None
+        self._use(self._make_gradient())
+
+    def _use(self, gradient: Gradient) -> None:
+        self._gradient = gradient
+        self._check = (
+            NeighbourCheck(self.model, gradient, self._ledger.assume, self._fail, seed=self._seed)
+            if isinstance(gradient, ExactGradient | OneByOneGradient)
+            else None
+        )
+
+    def _fail(self, sentence: str) -> None:
+        """The sensitivity in the ledger is not that of this program."""
+        self._failed = sentence
+        if self.step:  # else nothing of this training was released
+            self._ledger.void(sentence)
+
+    def _check_own(self) -> None:
+        """This process, this model and this optimiser are the ones that training began with."""
+        if self._failed is not None:
+            raise NeighbourCheckFailed(self._failed)
+        if os.getpid() != self._process:
+            raise InvalidInput(
+                "Expected the process that began this training, got a fork of it, which would "
+                "release a step that was paid for once: train in one process, or join_workers()."
+            )
+        self._ownership.check()
 
     def _check_workers(self) -> None:
         simulated = self._worker.alone and self.plan.method is Method.EDP_SGD
@@ -268,40 +370,74 @@ class PrivateTraining:
             assignment=plan.assignment,
             sampling=plan.sampling,
             sampling_rate=None if shuffled else plan.sampling_rate,
-            pool=f"epoch {epoch}{self._resumed_at}" if shuffled else None,
+            pool=f"{self._run}: epoch {epoch}" if shuffled else None,
             scale_source=plan.alpha_source,
             workers=plan.workers,
             rank=None if self._worker.alone else self._worker.rank,
-            seeded=self._seeded,
+            seeded=self._seed is not None,
         )
 
     @torch.no_grad()
-    def _take(self, number: int) -> None:
-        """Noise on the sum, the sum over workers, the optimiser's step."""
-        self._worker.add_up(self._protected())
-        self.optimizer.step()
-        self.step = number + 1
+    def _take(self, step: Step, sums: list[Tensor], paid: Fact) -> None:
+        """Noise on the sum as it was paid for, the sum over workers, the optimiser's step."""
+        self._check_own()
+        self._check_current(step)
+        if isinstance(paid, NoisySum):
+            self._ownership.check_gradients()
+            self._ownership.check_buffers()
+        self._worker.add_up(self._protected(sums, paid))
+        for parameter, total in zip(self._parameters, sums, strict=True):
+            # Rounding to the parameter's own precision comes after the noise: post-processing.
+            parameter.grad = total.to(parameter.dtype)
+        with self._ownership.taking():
+            self.optimizer.step()
+        self._step = step.number + 1
+        self._current = None
 
-    def _protected(self) -> Iterator[list[Tensor]]:
-        """The gradient in parts, each with its noise when it is handed out."""
-        gradients = [p.grad for p in self._parameters if p.grad is not None]
-        private = self.plan.method is not Method.SGD
-        drawn = self._drawn_stds() if private else (0.0,) * len(self._scales.names)
+    def _check_current(self, step: Step) -> None:
+        if step is not self._current:
+            raise InvalidInput(
+                f"Expected the step that was handed out last, got step {step.number} once more: it "
+                "was paid for once. Take the steps of one loop over training.steps()."
+            )
+
+    def _protected(self, sums: list[Tensor], paid: Fact) -> Iterator[list[Tensor]]:
+        """The sums in parts, each with its noise when it is handed out."""
+        noise = self._noise_of_step()
+        drawn = paid.noise_stds if isinstance(paid, NoisySum) else (0.0,) * len(self._scales.names)
         stds = [drawn[layer] / self.plan.divisor for layer in self._scales.layer_of]
-        whole = [Part(gradients, stds)]
-        for part in whole if self._worker.alone else parts(gradients, stds):
-            if private:
-                self._noise.add(part.tensors, part.stds)
+        whole = [Part(sums, stds)]
+        for part in whole if self._worker.alone else parts(sums, stds):
+            if isinstance(paid, NoisySum):
+                noise.add(part.tensors, part.stds)
             yield part.tensors
+
+    def _noise_of_step(self, name: str = "step") -> TensorNoise:
+        # From a seed every step has a stream of its own, so that a resumed run repeats none.
+        source = self._source if self._seed is None else self._source.derive(f"{name} {self.step}")
+        return TensorNoise(source)
 
     def _scale_step(self) -> Iterator[Step]:
         """Learn the layer scales from the first sample, with noise (paid for) or as printed."""
-        release = ScaleRelease(self.plan, self.model, self._scales, self._worker, self._noise)
-        for fact in release.facts(seeded=self._seeded):
+        self._check_own()
+        noise = self._noise_of_step("scales")
+        release = ScaleRelease(self.plan, self.model, self._scales, self._worker, noise)
+        for fact in release.facts(seeded=self._seed is not None):
             self._ledger.spend(fact)
-        yield from self._one_step(0, release, lambda _: None)
+        yield from self._one_step(0, release, lambda step, _: self._check_current(step))
         self._scales = release.scales()
-        self._gradient = self._make_gradient()
+        self._use(self._make_gradient())
+
+
+def _check_precision(model: nn.Module) -> None:
+    """Gradients in float16 overflow and vanish unless they are scaled, which clipping undoes."""
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and parameter.dtype not in PRECISIONS:
+            kinds = ", ".join(str(kind).removeprefix("torch.") for kind in PRECISIONS)
+            raise InvalidInput(
+                f"Expected trainable parameters of {kinds}, got {parameter.dtype} in {name}: "
+                "convert the model."
+            )
 
 
 def _randomness(seed: int | None, rank: int) -> tuple[NoiseSource, SamplingKey]:

@@ -63,11 +63,12 @@ class ScaleRelease:
         if piece.closes:
             self._add_norms()
 
-    def finish(self) -> None:
+    def finish(self) -> list[Tensor]:
         if self._private:
             std = self._plan.alpha_noise_multiplier * self._plan.clip_norm
             self._noise.add([self._sum], std / math.sqrt(self._worker.count))
         self._worker.add_up([[self._sum]])
+        return [self._sum]
 
     def scales(self) -> LayerScales:
         return self._scales.proportional_to(self._sum.tolist())

@@ -7,42 +7,74 @@ from torch import Tensor
 from sottovoce.errors import InvalidInput
 from sottovoce.training.batches import Piece
 from sottovoce.training.gradients import Gradient
+from sottovoce.training.neighbours import NeighbourCheck, Trial
 
 
 class Step:
-    """One step of training: iterate over its pieces, and give each its losses."""
+    """One step of training: iterate over its pieces, once, and give each its losses.
+
+    Now and then a step hands out some examples again, to measure how far one of them moves the sum
+    (see `neighbours`). The loop treats them like any others; `checking` tells them apart.
+    """
 
     def __init__(
         self,
         number: int,
         pieces: Sequence[Piece],
         gradient: Gradient,
-        take: Callable[[int], None],
+        take: Callable[["Step", list[Tensor]], None],
+        check: NeighbourCheck | None = None,
+        watch: Callable[[], None] = lambda: None,
     ) -> None:
         self.number = number
         self.size = sum(len(piece.examples) for piece in pieces)
         self.finished = False
+        self.checking = False
         self._pieces = pieces
         self._gradient = gradient
         self._take = take
-        self._waiting: Piece | None = None
+        self._check = check
+        self._watch = watch
+        self._begun = False
+        self._waiting: Callable[[Tensor], None] | None = None
 
     def __iter__(self) -> Generator[Tensor]:
         """The examples of each piece, as indices. After the last one the step is taken."""
+        if self._begun:
+            raise InvalidInput(
+                f"Expected one loop over the pieces of step {self.number}, got another: its noise "
+                "was paid for once. Take the next step."
+            )
+        self._begun = True
         self._gradient.begin()
         for piece in self._pieces:
-            self._waiting = piece
+            self._waiting = lambda losses, piece=piece: self._gradient.backward(losses, piece)
             with self._gradient.piece(piece):
                 yield piece.examples
-            if self._waiting is not None:
-                raise InvalidInput("Expected step.backward(losses) for every piece, got none.")
-        self._gradient.finish()
-        self._take(self.number)
+            self._check_done()
+            if self._check is not None:
+                self._check.saw(piece)
+        self.checking = True
+        for trial in self._check.trials() if self._check is not None else ():
+            yield from self._try(trial)
+        self.checking = False
+        self._take(self, self._gradient.finish())
         self.finished = True
 
     def backward(self, losses: Tensor) -> None:
         """The backward pass of this piece; `losses` has one entry for each of its examples."""
         if self._waiting is None:
             raise InvalidInput("Expected one backward for every piece, got another one.")
-        self._gradient.backward(losses, self._waiting)
+        self._waiting(losses)
         self._waiting = None
+
+    def _try(self, trial: Trial) -> Generator[Tensor]:
+        self._waiting = trial.backward
+        with trial.context:
+            yield trial.piece.examples
+        self._check_done()
+
+    def _check_done(self) -> None:
+        if self._waiting is not None:
+            raise InvalidInput("Expected step.backward(losses) for every piece, got none.")
+        self._watch()

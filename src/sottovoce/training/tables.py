@@ -69,9 +69,11 @@ class TableGradients:
         >>> gradients.zeros(table)[7]
         tensor([0., 0., 0., 0.])
         """
+        dtype = torch.promote_types(parameter.dtype, torch.float32)
         if parameter.numel() < LARGE:
-            return torch.zeros_like(parameter)
+            return torch.zeros_like(parameter, dtype=dtype, requires_grad=False)
         kept = self._kept.get(parameter)
-        if kept is None or kept.device != parameter.device or kept.dtype != parameter.dtype:
-            kept = self._kept[parameter] = torch.empty_like(parameter, requires_grad=False)
+        if kept is None or kept.device != parameter.device or kept.dtype != dtype:
+            kept = torch.empty_like(parameter, dtype=dtype, requires_grad=False)
+            self._kept[parameter] = kept
         return kept.zero_()

@@ -5,6 +5,7 @@ without a word), each has a noise key of its own (two equal ones are refused: th
 be independent), and each adds its share of the noise before anything leaves it.
 """
 
+import hashlib
 import importlib
 import json
 import os
@@ -57,6 +58,17 @@ class Worker:
                 "adds up to more and hides less. Seed workers differently, or not at all."
             )
 
+    def agree(self, **facts: Any) -> None:
+        """Refuse, on every rank, workers that were not started with the same facts."""
+        told = self.gather(**facts)
+        unlike = [name for name in facts if any(each[name] != told[0][name] for each in told)]
+        if unlike:
+            raise InvalidInput(
+                "Expected all workers to train the same model on the same examples by the same "
+                f"plan, got other {', '.join(unlike)} on some of them: start every rank alike. "
+                "Each takes its own share of the examples by itself."
+            )
+
     def gather(self, **facts: Any) -> list[dict[str, Any]]:
         """What every rank says, as JSON, on every rank."""
         if self.alone:
@@ -88,6 +100,15 @@ class Worker:
         if not self.alone:
             for tensor in tensors:
                 together(dist.broadcast, tensor, src=0)
+
+
+def digest_of(names: Sequence[str]) -> str:
+    """The same for the same names in the same order. It stays among the workers."""
+    digest = hashlib.sha256()
+    for name in names:
+        encoded = str(name).encode()
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    return digest.hexdigest()
 
 
 def join_workers(backend: str | None = None) -> Worker:

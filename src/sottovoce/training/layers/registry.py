@@ -60,8 +60,14 @@ def rule_for(
     return register
 
 
+# What a subclass may define of its own: none of it changes what forward computes.
+_HARMLESS = {"extra_repr", "reset_parameters", "train", "eval"}
+
+
 def find_rule(module: nn.Module) -> Rule | None:
-    """The rule of the module's class, or of an ancestor whose forward pass it inherits.
+    """The rule of the module's class, or of an ancestor whose computation it inherits.
+
+    A class that overrides anything its ancestor's forward pass may call is another computation.
 
     >>> class Doubled(nn.Linear):
     ...     def forward(self, input):
@@ -69,7 +75,20 @@ def find_rule(module: nn.Module) -> Rule | None:
     >>> find_rule(Doubled(2, 2)) is None
     True
     """
+    between: set[str] = set()
     for kind in type(module).__mro__:
         if kind in _RULES:
-            return _RULES[kind] if type(module).forward is kind.forward else None
+            return None if any(_overrides(kind, name) for name in between) else _RULES[kind]
+        between |= vars(kind).keys()
     return None
+
+
+def overridden_on_object(module: nn.Module) -> str | None:
+    """The name of a method that was replaced on the object itself, where no class shows it."""
+    names = (name for name in vars(module) if _overrides(type(module), name))
+    return next(names, None)
+
+
+def _overrides(kind: type[nn.Module], name: str) -> bool:
+    magic = name.startswith("__") and name != "__call__"
+    return not magic and name not in _HARMLESS and callable(getattr(kind, name, None))

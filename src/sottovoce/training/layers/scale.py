@@ -110,7 +110,11 @@ def group_norm_rule(module: nn.GroupNorm, tape: Tape, input: Tensor) -> Tensor:
 
 
 def instance_norm_rule(module: nn.InstanceNorm1d, tape: Tape, input: Tensor) -> Tensor:
-    normalised = functional.instance_norm(tape.batched(input), eps=module.eps)
+    kept = module.track_running_stats and not module.training  # then constants, not of the input
+    mean, variance = (module.running_mean, module.running_var) if kept else (None, None)
+    normalised = functional.instance_norm(
+        tape.batched(input), mean, variance, use_input_stats=not kept, eps=module.eps
+    )
     return scale_and_shift(tape, normalised, module.weight, module.bias, channels_last=False)
 
 

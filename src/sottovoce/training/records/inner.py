@@ -4,18 +4,56 @@ A tied weight, or a layer called twice, has the gradient g = u + v, and
 
     ||g||^2 = ||u||^2 + ||v||^2 + 2 <u, v>:
 
-the norm of the parts says nothing about the last term, so each pair of uses pays for it.
+the norm of the parts says nothing about the last term, so each pair of uses pays for it. Two uses
+of one layer may be held in different forms (a short input as factors of weight and bias together,
+a long one formed, each by itself), so the term is taken parameter by parameter.
 """
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from sottovoce.training.records.gram import inner_products
-from sottovoce.training.records.grouping import Bucket
+from sottovoce.training.records.grouping import Bucket, norm_dtype
 from sottovoce.training.records.instantiated import Instantiated, as_rows
 from sottovoce.training.records.lookup import Lookup
 from sottovoce.training.records.outer import OuterProduct, form, formed_is_smaller
 from sottovoce.training.records.record import Record
+
+
+def shared_product(
+    u_parameters: Sequence[object], u: Record, v_parameters: Sequence[object], v: Record
+) -> Tensor | None:
+    """<u_g, v_g> over the parameters that both uses have, [count]; None if they share none."""
+    if list(map(id, u_parameters)) == list(map(id, v_parameters)):
+        return inner_product(u, v)
+    products = [
+        _product_of_parts(u, i, v, j)
+        for i, mine in enumerate(u_parameters)
+        for j, other in enumerate(v_parameters)
+        if mine is other
+    ]
+    return sum(products[1:], products[0]) if products else None
+
+
+def _product_of_parts(u: Record, i: int, v: Record, j: int) -> Tensor:
+    """The first part of a record is its weight, the others are biases."""
+    if i == j == 0:
+        return inner_product(_weight_alone(u), _weight_alone(v))
+    return (as_rows(_part(u, i)) * as_rows(_part(v, j))).sum(1)
+
+
+def _weight_alone(record: Record) -> Record:
+    return replace(record, biases=0) if isinstance(record, OuterProduct) else record
+
+
+def _part(record: Record, place: int) -> Tensor:
+    if place == 0:
+        return record.instantiate()
+    assert isinstance(record, OuterProduct)  # nothing else holds a bias beside its weight
+    return record.bias_gradients()
 
 
 def inner_product(u: Record, v: Record) -> Tensor:
@@ -86,7 +124,9 @@ def _two_matrices(u: OuterProduct, v: OuterProduct) -> Tensor:
         c, d = bucket.take(v.inputs), bucket.take(v.gradients)
         if formed_is_smaller(min(a.shape[1], c.shape[1]), u.shape):
             formed = (form(a, b) * form(c, d)).sum((1, 2))
-            products.append(formed + u.biases * (b.sum(1) * d.sum(1)).sum(1))
+            dtype = norm_dtype(b)
+            biases = (b.sum(1, dtype=dtype) * d.sum(1, dtype=dtype)).sum(1)
+            products.append(formed + u.biases * biases)
         else:
             pairs = (inner_products(a, c) + u.biases) * inner_products(b, d)
             products.append(pairs.sum((1, 2)))

@@ -24,7 +24,7 @@ class Instantiated:
         return self.gradients
 
     def weighted_sums(self, weights: GroupWeights) -> tuple[Tensor, ...]:
-        flat = weights.clean_groups(as_rows(self.gradients))
+        flat = weights.clean_groups(as_rows(self.gradients)).to(norm_dtype(self.gradients))
         total = torch.mv(flat.t(), weights.groups.to(flat.dtype))
         return (total.view(self.gradients.shape[1:]),)
 

@@ -69,7 +69,8 @@ class OuterProduct:
         return self.grouping.sums(b.sum(1, dtype=norm_dtype(b)))
 
     def weighted_sums(self, weights: GroupWeights) -> tuple[Tensor, ...]:
-        a, b = self.inputs, self.gradients
+        dtype = norm_dtype(self.gradients)  # a sum rounded to bfloat16 has no known sensitivity
+        a, b = self.inputs.to(dtype), self.gradients.to(dtype)
         if a.shape[2] <= b.shape[2]:  # scaling makes a copy: of the smaller one
             a, b = weights.scale(a), weights.clean_examples(b)
             bias = torch.mv(_matrix(b, like=b).t(), _matrix(weights.by_row(b), like=b))

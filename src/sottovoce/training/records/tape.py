@@ -11,11 +11,11 @@ from torch import Tensor
 from sottovoce.errors import InvalidInput
 from sottovoce.training.records.gram import GramCache
 from sottovoce.training.records.grouping import Grouping
-from sottovoce.training.records.inner import inner_product
+from sottovoce.training.records.inner import shared_product
 from sottovoce.training.records.lookup import Lookup
 from sottovoce.training.records.record import Record
 from sottovoce.training.records.weights import GroupWeights, spread
-from sottovoce.training.tables import TableGradients
+from sottovoce.training.totals import ClippedSums
 
 # Products are added up in floating point, and what cancels leaves its rounding errors behind. A
 # norm that came out too small would let a gradient pass unclipped, so as many units in the last
@@ -50,11 +50,9 @@ class Tape:
         accounts: Mapping[int, Account],
         layers: int,
         device: torch.device,
-        tables: TableGradients | None = None,
     ) -> None:
         self._accounts = accounts
         self._layers = layers
-        self._tables = tables
         self._grouping: Grouping | None = None
         self.device = device
         self._uses: deque[_Use] = deque()
@@ -68,6 +66,24 @@ class Tape:
         self.touched = False
         """Whether a backward pass has reached it."""
         self._probing = False
+        self._inputs: list[tuple[str, torch.dtype, torch.Size]] = []
+
+    @property
+    def signature(self) -> tuple[object, object]:
+        """(structure, sizes): which modules ran on inputs of which form and of about which size.
+
+        Two passes with one structure treat examples alike; sizes, to the next power of two, tell
+        whether a form was tried before that is much longer or shorter.
+        """
+        examples = max(self.grouping.examples, 1) if self.knows_examples else 1
+        structure, sizes = [], []
+        for module, dtype, shape in self._inputs:
+            first = shape[0] if shape else 0
+            relation = "each" if first == examples else "one" if first == 1 else "folded"
+            structure.append((module, dtype, len(shape), relation))
+            fold = 1 if relation == "one" else first // examples
+            sizes.append((fold.bit_length(), *(size.bit_length() for size in shape[1:])))
+        return tuple(structure), frozenset(sizes)
 
     @property
     def grouping(self) -> Grouping:
@@ -98,6 +114,7 @@ class Tape:
         """
         examples = self.grouping.examples
         first = x.shape[0] if x.dim() else 0
+        self._inputs.append((self.module, x.dtype, x.shape))
         if first == examples or (x.dim() and examples and first % examples == 0):
             return x
         if first == 1:
@@ -132,8 +149,9 @@ class Tape:
         slack = sizes
         if not self._probing:
             for use in self._uses:
-                if use.accounts[0] is first:
-                    squares = squares + 2 * inner_product(use.record, record)
+                shared = shared_product(use.accounts, use.record, accounts, record)
+                if shared is not None:
+                    squares = squares + 2 * shared
                     slack = slack + 2 * use.sizes
             self._uses.append(_Use(accounts, record, sizes))
             self.touched = True
@@ -157,8 +175,8 @@ class Tape:
         """[layers, count]"""
         return self._no_norms() if self._norms is None else self._norms.clone()
 
-    def pay_out(self, weights: Tensor, finite: Tensor) -> None:
-        """Add sum_g w_g g_g to the gradient of every parameter, and forget each use once paid.
+    def pay_out(self, weights: Tensor, finite: Tensor, sums: ClippedSums) -> None:
+        """Add sum_g w_g g_g to the sum of every parameter, and forget each use once paid.
 
         Tables were used first, so they are paid last: theirs are the large gradients, and by then
         the rest has been freed.
@@ -172,13 +190,13 @@ class Tape:
             if layer not in factors:
                 factors[layer] = GroupWeights(self.grouping, rows[layer], finite)
             # Few rows of a large table: a whole one for each use would cost more than the rest.
-            if self._tables is not None and isinstance(use.record, Lookup):
+            if isinstance(use.record, Lookup):
                 (account,) = use.accounts
-                use.record.add_weighted(factors[layer], _gradient(account.parameter, self._tables))
+                use.record.add_weighted(factors[layer], sums.of(account.parameter))
                 continue
-            sums = use.record.weighted_sums(factors[layer])
-            for account, total in zip(use.accounts, sums, strict=True):
-                _add_gradient(account.parameter, total)
+            totals = use.record.weighted_sums(factors[layer])
+            for account, total in zip(use.accounts, totals, strict=True):
+                sums.add(account.parameter, total)
 
     def forget(self) -> None:
         self._uses.clear()
@@ -199,14 +217,3 @@ class Tape:
                 f"got a tensor of shape {list(parameter.shape)}."
             )
         return account
-
-
-def _add_gradient(parameter: torch.nn.Parameter, total: Tensor) -> None:
-    total = total.to(parameter.dtype)
-    parameter.grad = total if parameter.grad is None else parameter.grad.add_(total)
-
-
-def _gradient(parameter: torch.nn.Parameter, tables: TableGradients) -> Tensor:
-    if parameter.grad is None:
-        parameter.grad = tables.zeros(parameter)
-    return parameter.grad

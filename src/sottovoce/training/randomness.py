@@ -1,0 +1,187 @@
+"""The same random numbers again, for other examples: dropout that a second pass can repeat.
+
+Two passes over a batch and over a part of it can be compared only if every example meets the same
+dropout mask in both. Starting from the same seed is not enough: masks are drawn for a whole batch,
+so the rows of a smaller batch get other numbers. `Draws` sees every random operation of torch, keeps
+what it drew, and hands the rows of the examples that are left to the same operation of a later pass.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_DROPOUT = torch.ops.aten.native_dropout.default
+
+
+class Draws:
+    """What the random operations of a pass over `examples` examples drew."""
+
+    def __init__(self, examples: int) -> None:
+        self._examples = examples
+        self._drawn: list[tuple[Any, tuple[Tensor, ...]]] = []
+        self.aligned = True
+        """False once a later pass drew something else, or in another order."""
+
+    @property
+    def any(self) -> bool:
+        return bool(self._drawn)
+
+    @contextmanager
+    def record(self) -> Iterator[None]:
+        def keep(func: Any, args: Any, kwargs: Any) -> Any:
+            outputs = func(*args, **kwargs)
+            self._drawn.append((func, tuple(out.clone() for out in _tensors(outputs))))
+            return outputs
+
+        with _Seeing(keep):
+            yield
+
+    @contextmanager
+    def replay(self, kept: Sequence[int]) -> Iterator[None]:
+        """Only the examples at these places go through the model now."""
+        waiting = iter(self._drawn)
+
+        def repeat(func: Any, args: Any, kwargs: Any) -> Any:
+            outputs = func(*args, **kwargs)
+            known, earlier = next(waiting, (None, ()))
+            wanted = _tensors(outputs)
+            rows = [
+                self._rows(then, now.shape, kept)
+                for then, now in zip(earlier, wanted, strict=False)
+            ]
+            if known is not func or len(rows) != len(wanted) or any(r is None for r in rows):
+                self.aligned = False
+                return outputs
+            if func is _DROPOUT:
+                return _dropout(args, rows[1])
+            for now, row in zip(wanted, rows, strict=True):
+                now.copy_(row)
+            return outputs
+
+        with _Seeing(repeat):
+            yield
+        if next(waiting, None) is not None:
+            self.aligned = False
+
+    def _rows(self, then: Tensor, shape: torch.Size, kept: Sequence[int]) -> Tensor | None:
+        """The part of an earlier draw that belongs to the examples that are left."""
+        if then.dim() != len(shape):
+            return None
+        for dim, size in enumerate(shape):
+            before = then.shape[dim]
+            if before == size:
+                continue
+            fold, rest = divmod(before, self._examples)
+            if rest == 0 and size == fold * len(kept):
+                places = torch.tensor(kept, device=then.device).unsqueeze(1) * fold
+                places = (places + torch.arange(fold, device=then.device)).flatten()
+                then = then.index_select(dim, places)
+            elif size < before:  # padding that only the example left out had needed
+                then = then.narrow(dim, 0, size)
+            else:
+                return None
+        return then
+
+
+@contextmanager
+def frozen() -> Iterator[None]:
+    """Dropout keeps everything, and other random numbers are constants."""
+
+    def calm(func: Any, args: Any, kwargs: Any) -> Any:
+        names = [argument.name for argument in func._schema.arguments]
+        if "dropout_p" in names:
+            kwargs = {**kwargs, **dict(zip(names, args, strict=False)), "dropout_p": 0.0}
+            return func(**kwargs)
+        outputs = func(*args, **kwargs)
+        if func is _DROPOUT:
+            return _dropout(args, torch.ones_like(outputs[1]))
+        name = func._schema.name
+        for out in _tensors(outputs):
+            if "bernoulli" in name and len(args) > 1 and isinstance(args[1], float):
+                out.fill_(args[1])  # divided by the same number afterwards: a mask of ones
+            elif out.is_floating_point() and "randperm" not in name:
+                out.fill_(0.5 if "rand" in name and "randn" not in name else 0.0)
+        return outputs
+
+    with _Seeing(calm):
+        yield
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Leave all global generators as they were."""
+    state = _states()
+    try:
+        yield
+    finally:
+        _restore(state)
+
+
+class OtherGenerators:
+    """The global generators of Python and numpy, which a loop may use beside torch."""
+
+    def __init__(self) -> None:
+        self._before = _states()
+        self.moved = False
+        """Whether a pass used one of them."""
+
+    def rewind(self) -> None:
+        _restore(self._before)
+
+    def look(self) -> None:
+        python, numpy, _, _ = self._before
+        self.moved |= repr((random.getstate(), _numpy_state())) != repr((python, _plain(numpy)))
+
+
+class _Seeing(TorchDispatchMode):
+    """Hands every random operation to a function of ours."""
+
+    def __init__(self, handle: Callable[[Any, Any, Any], Any]) -> None:
+        super().__init__()
+        self._handle = handle
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            return self._handle(func, args, kwargs or {})
+        return func(*args, **(kwargs or {}))
+
+
+def _tensors(outputs: Any) -> tuple[Tensor, ...]:
+    outputs = outputs if isinstance(outputs, tuple | list) else (outputs,)
+    return tuple(out for out in outputs if isinstance(out, Tensor))
+
+
+def _dropout(args: Any, mask: Tensor) -> tuple[Tensor, Tensor]:
+    inputs, p = args[0], float(args[1])
+    scale = 1 / (1 - p) if p < 1 else 0.0
+    return inputs * mask * scale, mask
+
+
+def _states() -> tuple[Any, ...]:
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda
+
+
+def _plain(state: Any) -> tuple[Any, ...]:
+    return tuple(part.tolist() if isinstance(part, np.ndarray) else part for part in state)
+
+
+def _numpy_state() -> tuple[Any, ...]:
+    return _plain(np.random.get_state())
+
+
+def _restore(state: tuple[Any, ...]) -> None:
+    python, numpy, cpu, cuda = state
+    random.setstate(python)
+    np.random.set_state(numpy)
+    torch.set_rng_state(cpu)
+    if cuda:
+        torch.cuda.set_rng_state_all(cuda)

@@ -73,6 +73,11 @@ class Batches:
         units, places = group_by(owners) if plan.unit is Unit.USER else (list(owners), None)
         self._places: list[Indices] | None = places
         self._members = Membership(units, key)
+        if len(units) > 2 * plan.population:
+            raise InvalidInput(
+                f"Expected a population near the number of {plan.unit}s, got {plan.population} for "
+                "more than twice as many: the guarantee's delta is judged against it."
+            )
         if plan.sampling is Sampling.SHUFFLE and len(units) != plan.population:
             raise InvalidInput(
                 f"Expected a population of {plan.population} {plan.unit}s for shuffled batches, as "

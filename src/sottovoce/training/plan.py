@@ -17,6 +17,8 @@ from sottovoce.privacy.facts import Assignment, Contribution, Sampling, ScaleSou
 from sottovoce.privacy.guarantee import Guarantee, Relation, Statement, Unit
 from sottovoce.privacy.recipes import Decay, NoiseShape, NoiseSplit, TrainingRecipe
 from sottovoce.privacy.recipes import Method as PrivateMethod
+from sottovoce.privacy.recipes.training import decay_factors
+from sottovoce.training.scaling import LayerScales
 
 
 class Method(StrEnum):
@@ -63,16 +65,26 @@ class Plan:
     sampling: Sampling = Sampling.POISSON
     micro_batch: int = 1
     virtual_batch: int = 64
-    decay: Decay | Callable[[int], float] = Decay.NONE
+    decay: Decay | Callable[[int], float] | tuple[float, ...] = Decay.NONE
     tau: float = 0.0
     workers: int = 1
     noise_split: NoiseSplit = NoiseSplit.EXACT
     noise_shape: NoiseShape = NoiseShape.SCALED
     alpha_source: ScaleSource = ScaleSource.ONES
     alpha_noise_multiplier: float = 10.0
+    max_alpha: float | None = None
 
     def __post_init__(self) -> None:
+        _validate.parse_fields(self)
         _validate.at_least_one("population", self.population)
+        _validate.at_least_one("epochs", self.epochs)
+        # A function is asked once: what is paid for and what is added come from the same answers.
+        object.__setattr__(self, "decay", decay_factors(self.decay, self.epochs))
+        if self.sampling is Sampling.EVERYONE:
+            raise InvalidInput(
+                "Expected the sampling poisson or shuffle, got everyone: for steps of all "
+                f"{self.unit}s, sample by poisson with a batch_size of the population."
+            )
         _validate.at_least_one("virtual_batch", self.virtual_batch)
         _validate.at_least_one("micro_batch", self.micro_batch)
         _validate.positive("clip_norm", self.clip_norm)
@@ -148,8 +160,11 @@ class Plan:
     def neighbours(self) -> Relation:
         return self.recipe().neighbours
 
-    def recipe(self, alpha: tuple[float, ...] = (1.0,)) -> TrainingRecipe:
-        """The same in the words of `sottovoce epsilon training`."""
+    def recipe(self, alpha: tuple[float, ...] | None = None) -> TrainingRecipe:
+        """The same in the words of `sottovoce epsilon training`.
+
+        `alpha` are the layer scales that will run, where they are known already.
+        """
         if self.method is Method.SGD:
             raise InvalidInput("Expected a private method for a recipe, got sgd.")
         edpsgd = self.method is Method.EDP_SGD
@@ -166,7 +181,9 @@ class Plan:
             workers=self.workers,
             noise_split=self.noise_split,
             noise_shape=self.noise_shape,
-            alpha=alpha,
+            alpha=(1.0,) if alpha is None and self.alpha_source is ScaleSource.ONES else alpha,
+            max_alpha=self.max_alpha,
+            population=self.population,
             alpha_source=self.alpha_source,
             alpha_noise_multiplier=self.alpha_noise_multiplier,
             contribution=self.contribution,
@@ -177,14 +194,25 @@ class Plan:
     def noise_multiplier_of(self, epoch: int) -> float:
         return self.recipe().noise_multiplier_of(epoch)
 
-    def guarantee(self) -> Guarantee:
-        """What will hold when all steps have been made."""
-        return self.recipe().guarantee()
+    def guarantee(self, scales: LayerScales | None = None) -> Guarantee:
+        """What will hold when all steps have been made.
 
-    def statement(self) -> Statement:
-        return self.recipe().statement()
+        With the same noise in every layer this depends on the layer scales: give those that will
+        run, or `max_alpha`, a bound of them.
+        """
+        return self.recipe(scales and scales.alpha).guarantee()
 
-    def calibrate(self, *, epsilon: float, delta: float | None = None) -> Self:
+    def statement(self, scales: LayerScales | None = None) -> Statement:
+        return self.recipe(scales and scales.alpha).statement()
+
+    def calibrate(
+        self, *, epsilon: float, delta: float | None = None, scales: LayerScales | None = None
+    ) -> Self:
         """The same plan with the least noise that keeps it within epsilon, at its delta or this."""
+        if self.method is Method.SGD:
+            raise InvalidInput("Expected a private method to calibrate, got sgd: it adds no noise.")
         plan = self if delta is None else replace(self, delta=delta)
-        return calibrate.noise_multiplier(plan, epsilon)
+        if scales is None:
+            return calibrate.noise_multiplier(plan, epsilon)
+        recipe = calibrate.noise_multiplier(plan.recipe(scales.alpha), epsilon)
+        return replace(plan, noise_multiplier=recipe.noise_multiplier)

@@ -14,7 +14,6 @@ was written there: between payment and noise nothing can be exchanged.
 import json
 import math
 import os
-import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,6 @@ from torch.optim import Optimizer
 
 from sottovoce import __version__
 from sottovoce.errors import InvalidInput
-from sottovoce.privacy.accounting import Entry
 from sottovoce.privacy.facts import Fact, NoisySum, Sampling, ScaleSource, Unprotected
 from sottovoce.privacy.guarantee import Guarantee, Relation, Verdict
 from sottovoce.privacy.ledger import Budget, Ledger
@@ -179,7 +177,7 @@ class PrivateTraining:
 
     def guarantee(self) -> Guarantee:
         """What holds for everything released so far, by all workers together."""
-        guarantee = self.ledger().guarantee(self.plan.delta)
+        guarantee = self.ledger().guarantee(self.plan.delta, population=self.plan.population)
         if self._failed is None:
             return guarantee
         reasons = (self._failed, *guarantee.reasons)
@@ -230,9 +228,8 @@ class PrivateTraining:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self._scales = LayerScales(self._scales.names, tuple(state["alpha"]), self._scales.layer_of)
-        saved = Ledger.from_json(json.loads(state["ledger"]))
-        for entry in _missing(saved, self._ledger):
-            self._ledger.spend(entry.fact, entry.count)
+        # The file may be gone, rolled back or ahead: what either of the two has spent is counted.
+        self._ledger.union(Ledger.from_json(json.loads(state["ledger"])))
         spent = sum(e.count for e in self._ledger.entries if isinstance(e.fact, NoisySum))
         # A crash may have come when some workers had paid for a step and others had not yet.
         told = self._worker.gather(saved=state["step"], reached=max(state["step"], spent))
@@ -261,7 +258,7 @@ class PrivateTraining:
 
     def _begin_run(self) -> None:
         """From here to the end, or to the next resumption: batches, gradient and check of a run."""
-        self._run = secrets.token_hex(8)
+        self._run = self._ledger.new_run(None if self._seed is None else f"seed {self._seed}")
         rank = None if self._worker.alone else self._worker.rank
         self._batches = Batches(self.plan, self._owners, self._key, rank=rank)
         self._current: Step | None = None
@@ -444,8 +441,3 @@ def _randomness(seed: int | None, rank: int) -> tuple[NoiseSource, SamplingKey]:
     if seed is None:
         return NoiseSource(), SamplingKey()
     return NoiseSource.seeded(seed).derive(f"worker {rank}"), SamplingKey.from_seed(seed)
-
-
-def _missing(saved: Ledger, current: Ledger) -> list[Entry]:
-    """What a checkpoint has spent that the ledger does not know (its file was lost)."""
-    return [] if current.entries else list(saved.entries)

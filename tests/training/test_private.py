@@ -242,7 +242,7 @@ def test_frozen_parameters_stay_and_schedulers_work() -> None:
 def test_it_learns() -> None:
     model = small_model()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
-    plan = Plan(population=SIZE, batch_size=60, epochs=20, delta=1e-3).calibrate(epsilon=8)
+    plan = Plan(population=SIZE, batch_size=60, epochs=20, delta=5e-4).calibrate(epsilon=8)
     training = run(PrivateTraining(plan, model, optimizer, owners=SIZE, seed=5))
     assert training.guarantee().epsilon <= 8
     accuracy = (model(X).argmax(1) == Y).float().mean()

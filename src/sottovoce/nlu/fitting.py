@@ -141,7 +141,8 @@ def _fit(
         for indices in step:
             losses = model.losses(encodings.batch(indices))
             step.backward(losses)
-            total += float(losses.detach().sum())
+            if not step.checking:
+                total += float(losses.detach().sum())
         average.add(step.number)
         examples += step.size
         stopped = Worker.this().alone and training.step < plan.steps and should_stop()

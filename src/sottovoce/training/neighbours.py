@@ -1,8 +1,8 @@
 """The neighbour check: measure, while training, the sensitivity that the ledger states.
 
 The ledger says that one unit moves the clipped sum by at most C. Rules, norms and the independence
-of examples are reasons to believe it; this tests it. Some units of a piece go through the model, then
-the same without one of them, at the same weights and with the same dropout, and the sums are
+of examples are reasons to believe it; this tests it. Some units of a piece go through the model,
+then the same without one of them, at the same weights and with the same dropout, and the sums are
 compared: they must differ by exactly the clipped gradient of the unit left out, computed by a plain
 backward pass of that unit alone. Whatever breaks the claim (a layer recorded wrongly, a model that
 mixes examples, a loss divided by a number of the batch) shows, whatever its cause.
@@ -44,8 +44,8 @@ UNREPEATABLE = (
     "random numbers that the training loop draws outside of torch, so it could not show this"
 )
 DROPOUT_OFF = (
-    "examples that do not influence each other with dropout switched off do not with it either; the "
-    "neighbour check could not repeat the model's random numbers and switched them off"
+    "examples that do not influence each other with dropout switched off do not with it either; "
+    "the neighbour check could not repeat the model's random numbers and switched them off"
 )
 
 

@@ -14,6 +14,7 @@ was written there: between payment and noise nothing can be exchanged.
 import json
 import math
 import os
+import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -258,7 +259,9 @@ class PrivateTraining:
 
     def _begin_run(self) -> None:
         """From here to the end, or to the next resumption: batches, gradient and check of a run."""
-        self._run = self._ledger.new_run(None if self._seed is None else f"seed {self._seed}")
+        # Workers begin one run together: the ledger of each names it alike.
+        hint = secrets.token_hex(8) if self._seed is None else f"seed {self._seed}"
+        self._run = self._ledger.new_run(self._worker.gather(hint=hint)[0]["hint"])
         rank = None if self._worker.alone else self._worker.rank
         self._batches = Batches(self.plan, self._owners, self._key, rank=rank)
         self._current: Step | None = None

@@ -2,8 +2,9 @@
 
 Two passes over a batch and over a part of it can be compared only if every example meets the same
 dropout mask in both. Starting from the same seed is not enough: masks are drawn for a whole batch,
-so the rows of a smaller batch get other numbers. `Draws` sees every random operation of torch, keeps
-what it drew, and hands the rows of the examples that are left to the same operation of a later pass.
+so the rows of a smaller batch get other numbers. `Draws` sees every random operation of torch,
+keeps what it drew, and hands the rows of the examples that are left to the same operation of a
+later pass.
 """
 
 import random
@@ -146,9 +147,7 @@ class _Seeing(TorchDispatchMode):
         super().__init__()
         self._handle = handle
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.nondeterministic_seeded in func.tags:
             return self._handle(func, args, kwargs or {})
         return func(*args, **(kwargs or {}))

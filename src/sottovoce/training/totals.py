@@ -1,8 +1,8 @@
 """Where clipped gradients are added up, out of reach of the loop, until they have their noise.
 
 Sums are kept in float32 or better whatever the model computes in: the sum of a large batch in
-bfloat16 is rounded by more than one example may move it, and would swallow the noise. `p.grad` stays
-empty meanwhile, so that no optimiser, scheduler or habit can use a gradient without noise.
+bfloat16 is rounded by more than one example may move it, and would swallow the noise. `p.grad`
+stays empty meanwhile, so that no optimiser, scheduler or habit can use a gradient without noise.
 """
 
 from collections.abc import Sequence

@@ -216,7 +216,7 @@ def test_a_step_that_one_worker_had_paid_for_is_lost_for_all(tmp_path: Path) -> 
 
 def test_checkpoints_of_different_steps_are_refused(tmp_path: Path) -> None:
     resume = (
-        "path = folder / f'{worker.rank}.pt'; training.step = worker.rank; training.save(path); "
+        "path = folder / f'{worker.rank}.pt'; training._step = worker.rank; training.save(path); "
         "training.resume(path)"
     )
     process = torchrun(program(tmp_path, resume=resume), tmp_path)

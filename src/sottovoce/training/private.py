@@ -229,8 +229,7 @@ class PrivateTraining:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self._scales = LayerScales(self._scales.names, tuple(state["alpha"]), self._scales.layer_of)
-        # The file may be gone, rolled back or ahead: what either of the two has spent is counted.
-        self._ledger.union(Ledger.from_json(json.loads(state["ledger"])))
+        self._take_over(Ledger.from_json(json.loads(state["ledger"])))
         spent = sum(e.count for e in self._ledger.entries if isinstance(e.fact, NoisySum))
         # A crash may have come when some workers had paid for a step and others had not yet.
         told = self._worker.gather(saved=state["step"], reached=max(state["step"], spent))
@@ -245,6 +244,17 @@ class PrivateTraining:
         self._begin_run()
         extra: dict[str, Any] = state["extra"]
         return extra
+
+    def _take_over(self, saved: Ledger) -> None:
+        """The file may be gone, rolled back or ahead: what either copy has spent is counted."""
+        if self._worker.alone or saved.id == self._ledger.id:
+            self._ledger.union(saved)
+        elif not self._ledger.entries:
+            # The checkpoint of another rank stands in for a lost ledger: our share was like its.
+            for entry in saved.entries:
+                shared = isinstance(entry.fact, NoisySum) and entry.fact.rank is not None
+                fact = replace(entry.fact, rank=self._worker.rank) if shared else entry.fact
+                self._ledger.spend(fact, entry.count)
 
     def close(self) -> None:
         """Training is over: the ledger is free for others, and the optimiser for other uses."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from sottovoce import _validate
 from sottovoce.errors import CannotAccount, InvalidInput
 from sottovoce.privacy.accountants import gaussian, pld, rdp, tokens
+from sottovoce.privacy.accountants.groups import of_group
 from sottovoce.privacy.accountants.losses import (
     ApproximateLoss,
     ConcentratedLoss,
@@ -86,19 +87,45 @@ def account(
     ('holds', 1.011, 'PLD of the Poisson-sampled Gaussian')
     """
     unit = _validate.choice("unit", unit, Unit)
+    entries = list(entries)
+    for entry in entries:
+        if isinstance(entry, Entry) and entry.fact.unit is not unit:
+            raise CannotAccount(
+                f"Expected every fact to protect one {unit}, got a {entry.fact.kind} that protects "
+                f"one {entry.fact.unit}; keep one ledger for each privacy unit."
+            )
+    return derive(
+        entries,
+        unit=unit,
+        relation=relation,
+        delta=delta,
+        population=population,
+        assumptions=assumptions,
+        not_covered=not_covered,
+    )
+
+
+def derive(
+    entries: Sequence[Entry],
+    *,
+    unit: Unit,
+    relation: Relation,
+    delta: float,
+    population: int | None,
+    assumptions: Sequence[str],
+    not_covered: Sequence[str],
+    group_size: int = 1,
+) -> Guarantee:
+    """The guarantee to a unit that consists of `group_size` of the units that the facts are about.
+
+    Call `account`, or `groups.group_guarantee`: they check that unit and facts belong together.
+    """
     relation = _validate.choice("relation", relation, Relation)
     delta = checked_delta(delta)
-    entries = list(entries)
     if not all(isinstance(entry, Entry) for entry in entries):
         raise InvalidInput("Expected entries of a ledger, each a fact and its count.")
     facts = [entry.fact for entry in entries]
     notion = _common_notion(facts)
-    for fact in facts:
-        if fact.unit is not unit:
-            raise CannotAccount(
-                f"Expected every fact to protect one {unit}, got a {fact.kind} that protects one "
-                f"{fact.unit}; keep one ledger for each privacy unit."
-            )
     small = delta_assumptions(delta, unit, population)
     stated = _once(
         itertools.chain(*(fact.assumptions(relation) for fact in facts), assumptions, small)
@@ -111,9 +138,9 @@ def account(
     )
     epsilon, accountant = math.inf, "none"
     if not objections:
-        epsilon, accountant = _worst_combination(entries, delta, relation)
+        epsilon, accountant = _worst_combination(entries, delta, relation, group_size)
         if math.isinf(epsilon):
-            objections = _why_infinite(entries, delta, relation)
+            objections = _why_infinite(entries, delta, relation, group_size)
     return Guarantee(
         epsilon=math.inf if objections else epsilon,
         delta=delta,
@@ -196,6 +223,12 @@ def tightest(losses: Losses, delta: float, relation: Relation) -> tuple[float, s
         return rdp.epsilon_of(_without_tokens(losses), delta, relation), "RDP"
     sampled_only = kinds <= {PoissonGaussianLoss}
     composed = pld.epsilon_of(losses, delta, relation)
+    if not pld.is_precise(losses, delta):
+        return min(
+            (composed, "analytic Gaussian, amplification disregarded"),
+            (rdp.epsilon_of(_without_tokens(losses), delta, relation), "RDP, for its tiny delta"),
+            (_pure_sum(losses), "pure composition"),
+        )
     if composed > pld.LARGEST_EPSILON:
         return composed, "analytic Gaussian, amplification disregarded"
     name = "PLD of the Poisson-sampled Gaussian" if sampled_only else "PLD"
@@ -204,17 +237,25 @@ def tightest(losses: Losses, delta: float, relation: Relation) -> tuple[float, s
 
 
 def _worst_combination(
-    entries: Sequence[Entry], delta: float, relation: Relation
+    entries: Sequence[Entry], delta: float, relation: Relation, group_size: int
 ) -> tuple[float, str]:
     """Of each pool one member counts; where members cannot be ordered, the worst choice does."""
     certain: list[tuple[Loss, int]] = []
     pools: dict[str, list[Losses]] = defaultdict(list)
+    undivided = _pools_of_one_kind(entries, relation)
     for entry in entries:
-        losses = entry.fact.losses(relation)
-        if entry.fact.pool is None:
+        losses = [
+            (loss, n * times)
+            for one, n in entry.fact.losses(relation)
+            for loss, times in [of_group(one, group_size)]
+        ]
+        # A group may be spread over the members of a pool. Where all have one kind of loss, none
+        # is worse than having the whole group in one of them; else every member counts.
+        pool = entry.fact.pool
+        if pool is None or (group_size > 1 and pool not in undivided):
             certain += [(loss, n * entry.count) for loss, n in losses]
         else:
-            pools[entry.fact.pool].append(losses)
+            pools[pool].append(losses)
     choices = [_undominated(members) for members in pools.values()]
     if math.prod(len(choice) for choice in choices) > _MOST_COMBINATIONS:
         raise CannotAccount(
@@ -225,6 +266,16 @@ def _worst_combination(
         tightest(_merged(itertools.chain(certain, *picked)), delta, relation)
         for picked in itertools.product(*choices)
     )
+
+
+def _pools_of_one_kind(entries: Sequence[Entry], relation: Relation) -> set[str]:
+    """The pools whose members cause one loss each, all of the same kind."""
+    kinds: dict[str, set[tuple[type[Loss], ...]]] = defaultdict(set)
+    for entry in entries:
+        if entry.fact.pool is not None:
+            losses = entry.fact.losses(relation)
+            kinds[entry.fact.pool].add(tuple(type(loss) for loss, _ in losses))
+    return {pool for pool, found in kinds.items() if len(found) == 1 and len(*found) <= 1}
 
 
 def _undominated(members: Sequence[Losses]) -> list[Losses]:
@@ -274,7 +325,9 @@ def _without_tokens(losses: Losses) -> Losses:
     ]
 
 
-def _why_infinite(entries: Sequence[Entry], delta: float, relation: Relation) -> tuple[str, ...]:
+def _why_infinite(
+    entries: Sequence[Entry], delta: float, relation: Relation, group_size: int
+) -> tuple[str, ...]:
     if delta == 0 and any(
         isinstance(loss, GaussianLoss | PoissonGaussianLoss | ConcentratedLoss)
         for entry in entries
@@ -284,7 +337,7 @@ def _why_infinite(entries: Sequence[Entry], delta: float, relation: Relation) ->
     unbounded = [
         entry.fact
         for entry in entries
-        if math.isinf(_worst_combination([entry], delta, relation)[0])
+        if math.isinf(_worst_combination([entry], delta, relation, group_size)[0])
     ]
     return _once(fact.why_infinite() for fact in unbounded) or (
         f"at delta {delta:g} the releases together have no finite epsilon",

@@ -47,6 +47,22 @@ class PoissonGaussianLoss(_Checked):
 
 
 @dataclass(frozen=True)
+class GroupLoss(_Checked):
+    """Gaussian noise on a Poisson sample, to a group of `size` units that enter independently."""
+
+    rate: float
+    noise_multiplier: float
+    size: int
+
+    def __post_init__(self) -> None:
+        size = _validate.at_least_one("size", self.size)
+        super().__post_init__()
+        object.__setattr__(self, "size", size)
+        _validate.rate("rate", self.rate)
+        _validate.positive("noise_multiplier", self.noise_multiplier)
+
+
+@dataclass(frozen=True)
 class LaplaceLoss(_Checked):
     """Laplace noise; `epsilon` is L1 sensitivity over scale."""
 
@@ -107,6 +123,7 @@ class TokenLoss(_Checked):
 Loss = (
     GaussianLoss
     | PoissonGaussianLoss
+    | GroupLoss
     | LaplaceLoss
     | PureLoss
     | ConcentratedLoss
@@ -122,6 +139,12 @@ def dominates(worse: Loss, other: Loss) -> bool:
             return a >= b
         case PoissonGaussianLoss(), PoissonGaussianLoss():
             return worse.rate >= other.rate and worse.noise_multiplier <= other.noise_multiplier
+        case GroupLoss(), GroupLoss():
+            return (
+                worse.size >= other.size
+                and worse.rate >= other.rate
+                and worse.noise_multiplier <= other.noise_multiplier
+            )
         case LaplaceLoss(epsilon=a), LaplaceLoss(epsilon=b):
             return a >= b
         case PureLoss(epsilon=a), PureLoss(epsilon=b) | LaplaceLoss(epsilon=b):

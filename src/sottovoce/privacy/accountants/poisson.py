@@ -35,7 +35,7 @@ def removing_delta(epsilons: _Array, rate: float, noise: float) -> _Array:
     # The loss at x is ln(1 - q + q e^((-2x-1)/(2 z^2))): it exceeds epsilon left of `edge`.
     informative = epsilons > math.log1p(-rate) if rate < 1 else np.full(epsilons.shape, True)
     epsilon = epsilons[informative]
-    edge = -(noise**2) * (_log_of_excess(epsilon, rate) - math.log(rate)) - 0.5
+    edge = -(noise**2) * (log_of_excess(epsilon, rate) - math.log(rate)) - 0.5
     without, with_it = ndtr(edge / noise), ndtr((edge + 1) / noise)
     deltas = -np.expm1(np.minimum(epsilons, 0.0))
     deltas[informative] = (
@@ -49,7 +49,7 @@ def adding_delta(epsilons: _Array, rate: float, noise: float) -> _Array:
     informative = epsilons < -math.log1p(-rate) if rate < 1 else np.full(epsilons.shape, True)
     epsilon = epsilons[informative]
     # The loss at x is -ln(1 - q + q e^((2x-1)/(2 z^2))): it exceeds epsilon left of `edge`.
-    edge = 0.5 + noise**2 * (_log_of_excess(-epsilon, rate) - math.log(rate))
+    edge = 0.5 + noise**2 * (log_of_excess(-epsilon, rate) - math.log(rate))
     deltas = np.zeros(epsilons.shape)
     deltas[informative] = ndtr(edge / noise) - rate * np.exp(epsilon + log_ndtr((edge - 1) / noise))
     if rate < 1:  # at rate 1 the factor is 0, and the exponential may be infinite
@@ -57,7 +57,7 @@ def adding_delta(epsilons: _Array, rate: float, noise: float) -> _Array:
     return np.clip(deltas, 0.0, 1.0)
 
 
-def _log_of_excess(epsilon: _Array, rate: float) -> _Array:
+def log_of_excess(epsilon: _Array, rate: float) -> _Array:
     """ln(e^epsilon - (1 - q)) without overflow, and without cancellation near ln(1 - q)."""
     small = epsilon < 1
     excess = np.empty(epsilon.shape)

@@ -1,0 +1,158 @@
+"""The privacy loss distribution of one Gaussian release on a Poisson sample, to a group of K units.
+
+The units of a group enter the sample independently of each other, so k of them are in it with the
+probability of Binomial(K, q), and move the sum by at most k norms. Adding or removing the group is
+dominated by the pair P = sum_k p_k N(k, z^2) and Q = N(0, z^2) (Schuchardt et al. 2024;
+Choquette-Choo et al. 2023). Replacing the group by another leaves samples without any of it alike.
+Advanced joint convexity (Balle, Barthe and Gaboardi 2018) takes these out, with the probability
+1 - q', and k is the same on both sides of the rest: for epsilon >= 0
+    delta(epsilon) <= sum_(k>=1) p_k delta_k(epsilon'),   e^epsilon' = 1 + (e^epsilon - 1) / q',
+where delta_k is that of the Gaussian mechanism with mu = 2k / z.
+"""
+
+import math
+
+import numpy as np
+from dp_accounting.pld import pld_pmf
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, logsumexp, ndtr
+from scipy.stats import binom
+
+from sottovoce.privacy.accountants.losses import GroupLoss
+from sottovoce.privacy.accountants.poisson import log_of_excess
+
+# Samples with so many units of a group that their probability is below this count as told.
+_NEVER = 1e-20
+# Beyond this many standard deviations (mass 1e-23) losses count as infinite.
+_REACH = 10.0
+_PRECISION = 1e-14
+
+_Array = NDArray[np.float64]
+
+
+def weights(loss: GroupLoss) -> tuple[_Array, float]:
+    """The probabilities of 0, 1, ... units in a sample, and the rest that is cut off."""
+    most = int(min(loss.size, binom.isf(_NEVER, loss.size, loss.rate) + 1))
+    cut = float(binom.sf(most, loss.size, loss.rate)) if most < loss.size else 0.0
+    return binom.pmf(np.arange(most + 1), loss.size, loss.rate), cut
+
+
+def components(loss: GroupLoss) -> int:
+    return len(weights(loss)[0])
+
+
+def range_of(loss: GroupLoss) -> float:
+    """About how far the losses of either relation spread."""
+    farthest = 2 * components(loss) / loss.noise_multiplier
+    return farthest**2 / 2 + 2 * _REACH * farthest
+
+
+def loss_distribution(loss: GroupLoss, width: float) -> PrivacyLossDistribution:
+    """The distribution for adding or removing the group, on a grid of the given width."""
+    p, _ = weights(loss)
+    shift = 1 / loss.noise_multiplier
+    lowest = _log_mixture(np.array([-_REACH]), p, shift)[0]
+    highest = _log_mixture(np.array([(len(p) - 1) * shift + _REACH]), p, shift)[0]
+    removing = _grid(lowest, highest, width)
+    adding = _grid(-highest, -lowest, width)
+    return PrivacyLossDistribution(
+        _pmf(removing, removing_delta(width * removing, loss), width),
+        _pmf(adding, adding_delta(width * adding, loss), width),
+    )
+
+
+def replacing_distribution(loss: GroupLoss, width: float) -> PrivacyLossDistribution:
+    """The distribution for replacing the group by another, on a grid of the given width."""
+    p, _ = weights(loss)
+    mus = 2 * np.arange(len(p)) / loss.noise_multiplier
+    farthest = mus[-1] ** 2 / 2 + _REACH * mus[-1]
+    grid = _grid(-farthest, farthest, width)
+    return PrivacyLossDistribution(_pmf(grid, replacing_delta(width * grid, loss), width))
+
+
+def removing_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
+    """The hockey-stick divergence of P from Q at each epsilon."""
+    p, cut = weights(loss)
+    shift = 1 / loss.noise_multiplier
+    deltas = -np.expm1(np.minimum(epsilons, 0.0))
+    informative = epsilons > math.log(p[0])
+    epsilon = epsilons[informative]
+    edge = _edge(epsilon, p, shift)
+    above = sum(p_k * ndtr(k * shift - edge) for k, p_k in enumerate(p))
+    deltas[informative] = above + cut - np.exp(epsilon + log_ndtr(-edge))
+    return np.clip(deltas, 0.0, 1.0)
+
+
+def adding_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
+    """The hockey-stick divergence of Q from P at each epsilon."""
+    p, _ = weights(loss)
+    shift = 1 / loss.noise_multiplier
+    deltas = np.zeros(epsilons.shape)
+    informative = -epsilons > math.log(p[0])
+    epsilon = epsilons[informative]
+    edge = _edge(-epsilon, p, shift)
+    below = sum(
+        np.exp(epsilon + math.log(p_k) + log_ndtr(edge - k * shift))
+        for k, p_k in enumerate(p)
+        if p_k > 0
+    )
+    deltas[informative] = ndtr(edge) - below
+    return np.clip(deltas, 0.0, 1.0)
+
+
+def replacing_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
+    """The bound of the module's first lines at each epsilon, alike in both directions."""
+    p, cut = weights(loss)
+    some = 1 - float(p[0])
+    size = np.abs(epsilons)
+    inner = size - math.log(some) + np.log1p(-p[0] * np.exp(-size))  # epsilon'
+    deltas = np.full(epsilons.shape, cut)
+    for k, p_k in enumerate(p[1:], 1):
+        mu = 2 * k / loss.noise_multiplier
+        beyond = np.exp(inner + log_ndtr(-mu / 2 - inner / mu))
+        deltas += p_k * np.maximum(ndtr(mu / 2 - inner / mu) - beyond, 0.0)
+    # Below 0 the roles are exchanged: delta(-epsilon) = 1 - e^-epsilon + e^-epsilon delta(epsilon).
+    deltas = np.where(epsilons < 0, -np.expm1(-size) + np.exp(-size) * deltas, deltas)
+    return np.clip(deltas, 0.0, 1.0)
+
+
+def _log_mixture(u: _Array, p: _Array, shift: float) -> _Array:
+    """ln(P/Q) at the place u, in standard deviations."""
+    k = np.arange(len(p))
+    with np.errstate(divide="ignore"):
+        exponents = np.outer(u, k * shift) - (k * shift) ** 2 / 2 + np.log(p)
+    logs: _Array = logsumexp(exponents, axis=1)
+    return logs
+
+
+def _edge(epsilon: _Array, p: _Array, shift: float) -> _Array:
+    """Where ln(P/Q) = epsilon, in standard deviations: above it, the loss is larger.
+
+    Without its constant p_0 the logarithm of P/Q is convex with a slope of at least `shift`, so
+    Newton's steps from the right converge, and quickly.
+    """
+    wanted = log_of_excess(epsilon, 1 - float(p[0]))
+    k = np.arange(1, len(p))
+    with np.errstate(divide="ignore"):
+        starts = np.log(p[1:]) - (k * shift) ** 2 / 2
+    u: _Array = np.min((wanted[:, None] - starts) / (k * shift), axis=1)
+    for _ in range(100):
+        terms = starts + np.outer(u, k * shift)
+        value = logsumexp(terms, axis=1)
+        slope = np.exp(terms - value[:, None]) @ (k * shift)
+        step = (value - wanted) / slope
+        u = u - step
+        if not step.size or np.max(np.abs(step) / (1 + np.abs(u))) < _PRECISION:
+            break
+    return u
+
+
+def _grid(lowest: float, highest: float, width: float) -> NDArray[np.int64]:
+    return np.arange(math.floor(lowest / width), math.ceil(highest / width) + 1, dtype=np.int64)
+
+
+def _pmf(places: NDArray[np.int64], deltas: _Array, width: float) -> pld_pmf.PLDPmf:
+    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
+        width, int(places[0]), int(places[-1]), np.minimum.accumulate(deltas)
+    )

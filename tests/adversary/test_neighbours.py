@@ -1,8 +1,8 @@
 """Models, losses and loops of strangers: one example never moves the sum by more than is stated.
 
 What is measured is what leaves the training: the noise is taken away, and the gradients of two
-datasets that differ in one example are compared. Each attack has a twin in which the neighbour check
-is taken away and the sum moves by more than the ledger says.
+datasets that differ in one example are compared. Each attack has a twin in which the neighbour
+check is taken away and the program is trained with a false statement.
 """
 
 from collections.abc import Callable
@@ -161,7 +161,7 @@ def test_unchecked_one_example_moves_the_sum_by_more_than_is_stated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     torch.manual_seed(1)
-    assert moved(Encoder(), normalised_inputs, monkeypatch) > 1.5
+    assert moved(Encoder(), normalised_inputs, monkeypatch) > 1.02
 
 
 def test_honest_programs_move_the_sum_by_the_clip_norm_at_most(
@@ -177,10 +177,14 @@ def test_mixing_that_begins_later_is_found_and_what_was_released_loses_its_guara
     plan = Plan(population=SIZE, batch_size=SIZE, epochs=3000, delta=1e-5, noise_multiplier=50.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     training = PrivateTraining(plan, model, optimizer, owners=SIZE)
-    with pytest.raises(NeighbourCheckFailed, match="one example"):
+
+    def go_on() -> None:
         for step in training.steps():
             for batch in step:
                 step.backward(plain(model, batch))
+
+    with pytest.raises(NeighbourCheckFailed, match="one example"):
+        go_on()
     assert training.step > 1
     assert not training.guarantee().holds
     assert not training.ledger().guarantee(1e-5).holds

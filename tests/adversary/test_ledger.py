@@ -491,15 +491,17 @@ def test_forks_of_a_seeded_ledger_do_not_share_pools(tmp_path: Path) -> None:
 # -- merging -------------------------------------------------------------------------------------
 
 
-def worker(rank: int, run: str | None, workers: int = 2) -> Ledger:
+def worker(rank: int, *runs: str, workers: int = 2) -> Ledger:
     ledger = new(Relation.ADD_OR_REMOVE)
-    if run is not None:
-        ledger.new_run(run)
     share = NoisySum(
         unit=Unit.USER, clip_norm=1.0, noise_stds=(0.7,), sampling_rate=0.1,
         contribution=Contribution.MIXED, workers=workers, rank=rank,
     )  # fmt: skip
-    ledger.spend(share, 10)
+    for run in runs:
+        ledger.new_run(run)
+        ledger.spend(share, 10)
+    if not runs:
+        ledger.spend(share, 10)
     return ledger
 
 
@@ -508,15 +510,22 @@ def test_ledgers_of_two_trainings_are_not_workers_of_one() -> None:
     first = worker(0, "x")
     for pair in (
         [worker(0, "x"), worker(1, "y")],
-        [worker(0, "x"), worker(1, None)],
+        [worker(0, "x"), worker(1)],
         [worker(0, "x"), worker(0, "x")],
         [first, first],
         [worker(0, "x", workers=3), worker(1, "x", workers=3)],
+        [worker(0, "x", "y"), worker(1, "y", "z")],
+        [worker(0, "x", "y"), worker(1, "y", "x")],
         [worker(0, "x")],
         [],
     ):
         with pytest.raises((CannotAccount, InvalidInput), match="Expected"):
             merge_workers(pair)
+
+
+def test_a_worker_that_lost_an_earlier_run_leaves_no_step_out() -> None:
+    merged = merge_workers([worker(0, "x", "y", "z"), worker(1, "x", "z")])
+    assert sum(entry.count for entry in merged.entries) == 30
 
 
 def test_twin_without_run_ids_two_trainings_pass_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -526,7 +535,7 @@ def test_twin_without_run_ids_two_trainings_pass_for_one(monkeypatch: pytest.Mon
 
 
 def test_without_run_ids_the_assumption_is_stated() -> None:
-    merged = merge_workers([worker(0, None), worker(1, None)])
+    merged = merge_workers([worker(0), worker(1)])
     assert any("run ids" in sentence for sentence in merged.assumptions)
 
 

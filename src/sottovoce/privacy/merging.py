@@ -52,7 +52,7 @@ def merge_workers(ledgers: Sequence[Ledger]) -> Ledger:
         if isinstance(entry.fact, Unprotected)
     }
     assumptions = [sentence for ledger in ledgers for sentence in ledger.assumptions]
-    if len(ledgers) > 1 and not first.runs:
+    if len(ledgers) > 1 and not any(ledger.runs for ledger in ledgers):
         assumptions.append(NO_RUN_IDS)
     if unfinished:
         assumptions.append(
@@ -191,7 +191,13 @@ def _check_one_training(ledgers: Sequence[Ledger]) -> None:
     first = ledgers[0]
     if any(ledger.budget != first.budget for ledger in ledgers):
         raise CannotAccount("Expected the ledgers of all workers to share their budget.")
-    if any(ledger.runs != first.runs for ledger in ledgers):
+    # A worker may have died before it noted a run, or lost its ledger of an earlier one. But there
+    # has to be one that knows all runs: then no step is left out.
+    longest = max((ledger.runs for ledger in ledgers), key=len)
+    if not all(
+        _is_part(ledger.runs, longest) and (ledger.runs or not (longest and ledger.entries))
+        for ledger in ledgers
+    ):
         raise CannotAccount(
             "Expected the ledgers of the workers of one training, got ledgers of different runs: "
             "what different trainings released adds up (sottovoce ledger merge)."
@@ -212,6 +218,12 @@ def _check_one_training(ledgers: Sequence[Ledger]) -> None:
         raise CannotAccount(
             f"Expected the ledgers of ranks 0 to {len(ledgers) - 1}, got rank {max(ranks)}."
         )
+
+
+def _is_part(runs: Sequence[str], of: Sequence[str]) -> bool:
+    """Whether `runs` are among the others, in the same order."""
+    rest = iter(of)
+    return all(run in rest for run in runs)
 
 
 def _together(facts: Sequence[Fact], workers: int) -> Fact:

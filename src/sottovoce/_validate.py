@@ -6,10 +6,10 @@ import numbers
 import operator
 import types
 import typing
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import fields
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sottovoce.errors import InvalidInput
 
@@ -129,7 +129,7 @@ def parse_choices(instance: Any) -> None:
     Call it first in `__post_init__`: whoever types "poisson" gets Sampling.POISSON, and nobody
     gets a setting that no comparison recognises.
     """
-    for name, (choices, alternatives) in _choices_of(type(instance)).items():
+    for name, (choices, alternatives) in _choices_of(cast(Hashable, type(instance))).items():
         value = getattr(instance, name)
         if value is None and type(None) in alternatives:
             continue
@@ -148,7 +148,7 @@ def parse_fields(instance: Any) -> None:
     declared otherwise is left alone.
     """
     parse_choices(instance)
-    for name, declared in _hints(type(instance)).items():
+    for name, declared in _hints(cast(Hashable, type(instance))).items():
         object.__setattr__(instance, name, _parsed(name, getattr(instance, name), declared))
 
 

@@ -201,15 +201,19 @@ class Twice(nn.Module):
         self.layer, self.head = layer, nn.Linear(WIDTH, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self._run(x).mean(1) + self._run(x.mean(1, keepdim=True)).mean(1))
+        scores: Tensor = self.head(
+            self._run(x).mean(1) + self._run(x.mean(1, keepdim=True)).mean(1)
+        )
+        return scores
 
     def _run(self, x: Tensor) -> Tensor:
         if isinstance(self.layer, nn.Conv1d):
-            return self.layer(x.transpose(1, 2)).transpose(1, 2)
-        if isinstance(self.layer, nn.MultiheadAttention):
-            return self.layer(x, x, x)[0]
-        out = self.layer(x)
-        return out[0] if isinstance(out, tuple) else out
+            found: Tensor = self.layer(x.transpose(1, 2)).transpose(1, 2)
+            return found
+        out = self.layer(x, x, x) if isinstance(self.layer, nn.MultiheadAttention) else None
+        out = self.layer(x) if out is None else out
+        sequence: Tensor = out[0] if isinstance(out, tuple) else out
+        return sequence
 
 
 @pytest.mark.parametrize(
@@ -260,7 +264,8 @@ def test_users_with_many_examples_and_shorter_batches() -> None:
         def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
             assert mask is not None
             hidden = self.dropout(self.head(x.new_zeros(*x.shape[:2], 12) + x.sum(-1, True)))
-            return (hidden * mask.unsqueeze(2)).sum(1)
+            summed: Tensor = (hidden * mask.unsqueeze(2)).sum(1)
+            return summed
 
     def padded(model: nn.Module, batch: Tensor) -> Tensor:
         longest = int(lengths[batch].max())

@@ -18,7 +18,7 @@ from tests.nlu.small import OPTIONS, small_parts, write_parts
 
 from sottovoce.corpora import Utterance
 from sottovoce.corpora.parts import Parts
-from sottovoce.io import allowed, run_folder
+from sottovoce.io import allowed
 from sottovoce.io.allowed import WHOLE
 from sottovoce.io.run_folder import RunFolder
 from sottovoce.nlu.schema import Schema
@@ -192,7 +192,7 @@ def test_data_hashed_under_one_key_is_recognised(
     run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin of the test above: without a random key equal data has equal hashes."""
-    monkeypatch.setattr(run_folder.secrets, "token_bytes", bytes)
+    monkeypatch.setattr("sottovoce.io.run_folder.secrets.token_bytes", bytes)
     one = trained(run_cli, tmp_path / "one", small_parts(), DECLARED)
     other = trained(run_cli, tmp_path / "other", small_parts(), DECLARED)
     hashes = [

@@ -20,6 +20,7 @@ from sottovoce.nlu import experiment, settings
 from sottovoce.nlu.settings import Settings
 from sottovoce.privacy.guarantee import largest_delta, rounded_up
 from sottovoce.privacy.ledger import Ledger
+from sottovoce.training import Method
 
 torch.set_num_threads(1)
 PRIVATE = ("--method", "dp-sgd", "--noise-multiplier", 2, "--epochs", 1)
@@ -109,7 +110,7 @@ def test_the_verdict_sees_a_delta_that_slipped_past_the_settings(
 
 
 def test_an_epsilon_for_plain_sgd_is_refused_however_it_is_written() -> None:
-    for method in ("sgd", settings.Method.SGD):
+    for method in ("sgd", Method.SGD):
         with pytest.raises(InvalidInput, match="private method for an epsilon, got sgd"):
             Settings(method=method, epsilon=3)  # type: ignore[arg-type]
 
@@ -118,7 +119,7 @@ def test_settings_that_are_not_parsed_plan_an_epsilon_for_sgd(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The twin: text that no comparison recognises passes every check."""
-    monkeypatch.setattr(settings._validate, "parse_fields", lambda instance: None)
+    monkeypatch.setattr("sottovoce._validate.parse_fields", lambda instance: None)
     assert Settings(method="sgd", epsilon=3).epsilon == 3  # type: ignore[arg-type]
 
 
@@ -227,7 +228,13 @@ def test_a_search_is_not_shaken_off(run_cli: RunCli, tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert "its cost cannot be added" in result.stderr
     cut = {key: value for key, value in found["ledger"].items() if key != "records"}
-    for damage in ({"ledger": None}, {"ledger": {}}, {"ledger": cut}, {"trials": "two"}):
+    damages: tuple[dict[str, object], ...] = (
+        {"ledger": None},
+        {"ledger": {}},
+        {"ledger": cut},
+        {"trials": "two"},
+    )
+    for damage in damages:
         if found | damage == found:
             continue
         best.write_text(json.dumps(found | damage))

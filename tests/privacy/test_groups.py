@@ -77,7 +77,10 @@ def test_unlike_members_of_a_pool_all_count_for_a_group() -> None:
 def test_sampled_groups_agree_with_dp_accounting(size: int) -> None:
     k = range(size + 1)
     theirs = privacy_loss_distribution.from_mixture_gaussian_mechanism(
-        2.0, list(k), list(binom.pmf(k, size, 0.02)), value_discretization_interval=1e-3
+        2.0,
+        list(k),
+        np.atleast_1d(binom.pmf(k, size, 0.02)).tolist(),
+        value_discretization_interval=1e-3,
     ).self_compose(100)
     expected = theirs.get_epsilon_for_delta(1e-5)
     assert of_group(step(), size, 100) == pytest.approx(expected, rel=5e-3)
@@ -126,7 +129,7 @@ def test_replacing_covers_what_two_groups_can_do() -> None:
 
 
 def test_the_statement_names_its_assumption_and_unit() -> None:
-    found = group_guarantee([Entry(step())], group_size=3, relation="add-or-remove", delta=1e-5)
+    found = group_guarantee([Entry(step())], group_size=3, relation=ADD, delta=1e-5)
     assert found.unit is Unit.USER
     assert "no user has more than 3 examples" in found.assumptions
 
@@ -134,7 +137,7 @@ def test_the_statement_names_its_assumption_and_unit() -> None:
 def test_bad_groups_are_refused() -> None:
     for size in (0, -1, 2.5, True, "3"):
         with pytest.raises(InvalidInput):
-            group_guarantee([Entry(step())], group_size=size, relation=ADD, delta=1e-5)
+            group_guarantee([Entry(step())], group_size=size, relation=ADD, delta=1e-5)  # type: ignore[arg-type]
     user = NoisySum(unit=Unit.USER, clip_norm=1, noise_stds=(1.0,), sampling_rate=0.1)
     with pytest.raises(CannotAccount):
         group_guarantee([Entry(user)], group_size=2, relation=ADD, delta=1e-5)

@@ -43,13 +43,15 @@ class Gradient(Protocol):
 class ClippedGradient(Gradient, Protocol):
     """A gradient whose sum has a known sensitivity, which can be measured (see `neighbours`)."""
 
-    divisor: int
     by_group: bool
     """Whether several groups go through the model together."""
+    divisor: int
     norms: Tensor
     """[groups] the norms on record of the last piece, as far as they are known."""
-    clipped: float
-    """The norms of its contributions, added up."""
+
+    @property
+    def clipped(self) -> float:
+        """The norms of its contributions, added up."""
 
     @property
     def sensitivity(self) -> float:

@@ -200,10 +200,10 @@ class Plan:
         With the same noise in every layer this depends on the layer scales: give those that will
         run, or `max_alpha`, a bound of them.
         """
-        return self.recipe(scales and scales.alpha).guarantee()
+        return self.recipe(None if scales is None else scales.alpha).guarantee()
 
     def statement(self, scales: LayerScales | None = None) -> Statement:
-        return self.recipe(scales and scales.alpha).statement()
+        return self.recipe(None if scales is None else scales.alpha).statement()
 
     def calibrate(
         self, *, epsilon: float, delta: float | None = None, scales: LayerScales | None = None

@@ -17,6 +17,7 @@ import os
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -89,6 +90,7 @@ class PrivateTraining:
         self._step = 0
         self._process = os.getpid()
         self._failed: str | None = None
+        self._current: Step | None = None
         self._worker = Worker.this()
         self._check_workers()
         self._parameters = trainable(model)
@@ -152,7 +154,7 @@ class PrivateTraining:
             yield from self._one_step(
                 self.step,
                 self._gradient,
-                lambda step, sums, paid=paid: self._take(step, sums, paid),
+                partial(self._take, paid),
                 self._check,
             )
 
@@ -252,8 +254,9 @@ class PrivateTraining:
         elif not self._ledger.entries:
             # The checkpoint of another rank stands in for a lost ledger: our share was like its.
             for entry in saved.entries:
-                shared = isinstance(entry.fact, NoisySum) and entry.fact.rank is not None
-                fact = replace(entry.fact, rank=self._worker.rank) if shared else entry.fact
+                fact = entry.fact
+                if isinstance(fact, NoisySum) and fact.rank is not None:
+                    fact = replace(fact, rank=self._worker.rank)
                 self._ledger.spend(fact, entry.count)
 
     def close(self) -> None:
@@ -274,7 +277,7 @@ class PrivateTraining:
         self._run = self._ledger.new_run(self._worker.gather(hint=hint)[0]["hint"])
         rank = None if self._worker.alone else self._worker.rank
         self._batches = Batches(self.plan, self._owners, self._key, rank=rank)
-        self._current: Step | None = None
+        self._current = None
         self._use(self._make_gradient())
 
     def _use(self, gradient: Gradient) -> None:
@@ -388,7 +391,7 @@ class PrivateTraining:
         )
 
     @torch.no_grad()
-    def _take(self, step: Step, sums: list[Tensor], paid: Fact) -> None:
+    def _take(self, paid: Fact, step: Step, sums: list[Tensor]) -> None:
         """Noise on the sum as it was paid for, the sum over workers, the optimiser's step."""
         self._check_own()
         self._check_current(step)

@@ -52,11 +52,12 @@ class Draws:
             outputs = func(*args, **kwargs)
             known, earlier = next(waiting, (None, ()))
             wanted = _tensors(outputs)
-            rows = [
+            found = [
                 self._rows(then, now.shape, kept)
                 for then, now in zip(earlier, wanted, strict=False)
             ]
-            if known is not func or len(rows) != len(wanted) or any(r is None for r in rows):
+            rows = [row for row in found if row is not None]
+            if known is not func or len(rows) != len(wanted):
                 self.aligned = False
                 return outputs
             if func is _DROPOUT:
@@ -140,11 +141,11 @@ class OtherGenerators:
         self.moved |= repr((random.getstate(), _numpy_state())) != repr((python, _plain(numpy)))
 
 
-class _Seeing(TorchDispatchMode):
+class _Seeing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Hands every random operation to a function of ours."""
 
     def __init__(self, handle: Callable[[Any, Any, Any], Any]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._handle = handle
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -165,7 +166,7 @@ def _dropout(args: Any, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _states() -> tuple[Any, ...]:
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda
 
 

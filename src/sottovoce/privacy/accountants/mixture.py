@@ -57,8 +57,8 @@ def loss_distribution(loss: GroupLoss, width: float) -> PrivacyLossDistribution:
     removing = _grid(lowest, highest, width)
     adding = _grid(-highest, -lowest, width)
     return PrivacyLossDistribution(
-        _pmf(removing, removing_delta(width * removing, loss), width),
-        _pmf(adding, adding_delta(width * adding, loss), width),
+        _pmf(removing, removing_delta(np.asarray(width * removing, np.float64), loss), width),
+        _pmf(adding, adding_delta(np.asarray(width * adding, np.float64), loss), width),
     )
 
 
@@ -68,7 +68,8 @@ def replacing_distribution(loss: GroupLoss, width: float) -> PrivacyLossDistribu
     mus = 2 * np.arange(len(p)) / loss.noise_multiplier
     farthest = mus[-1] ** 2 / 2 + _REACH * mus[-1]
     grid = _grid(-farthest, farthest, width)
-    return PrivacyLossDistribution(_pmf(grid, replacing_delta(width * grid, loss), width))
+    deltas = replacing_delta(np.asarray(width * grid, np.float64), loss)
+    return PrivacyLossDistribution(_pmf(grid, deltas, width))
 
 
 def removing_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
@@ -81,7 +82,8 @@ def removing_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
     edge = _edge(epsilon, p, shift)
     above = sum(p_k * ndtr(k * shift - edge) for k, p_k in enumerate(p))
     deltas[informative] = above + cut - np.exp(epsilon + log_ndtr(-edge))
-    return np.clip(deltas, 0.0, 1.0)
+    clipped: _Array = np.clip(deltas, 0.0, 1.0)
+    return clipped
 
 
 def adding_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
@@ -98,7 +100,8 @@ def adding_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
         if p_k > 0
     )
     deltas[informative] = ndtr(edge) - below
-    return np.clip(deltas, 0.0, 1.0)
+    clipped: _Array = np.clip(deltas, 0.0, 1.0)
+    return clipped
 
 
 def replacing_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
@@ -114,7 +117,8 @@ def replacing_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
         deltas += p_k * np.maximum(ndtr(mu / 2 - inner / mu) - beyond, 0.0)
     # Below 0 the roles are exchanged: delta(-epsilon) = 1 - e^-epsilon + e^-epsilon delta(epsilon).
     deltas = np.where(epsilons < 0, -np.expm1(-size) + np.exp(-size) * deltas, deltas)
-    return np.clip(deltas, 0.0, 1.0)
+    clipped: _Array = np.clip(deltas, 0.0, 1.0)
+    return clipped
 
 
 def _log_mixture(u: _Array, p: _Array, shift: float) -> _Array:

@@ -47,8 +47,8 @@ print(f"{len(train)} utterances of {len(set(owners))} users, {len(intents)} inte
 
 # The population is declared, a public round number near the truth; it is counted in units.
 plans = {
-    Unit.EXAMPLE: Plan(population=3000, batch_size=300, epochs=6, delta=1e-4),
-    Unit.USER: Plan(population=400, batch_size=40, epochs=6, delta=1e-4, unit=Unit.USER),
+    Unit.EXAMPLE: Plan(population=3000, batch_size=300, epochs=6, delta=1e-5),
+    Unit.USER: Plan(population=400, batch_size=40, epochs=6, delta=1e-5, unit=Unit.USER),
 }
 for unit, plan in plans.items():
     plan = plan.calibrate(epsilon=4)

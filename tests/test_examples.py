@@ -70,4 +70,4 @@ def test_no_example_is_forgotten() -> None:
     shown = (FOLDER.parent / "docs" / "examples.md").read_text()
     for name in EXAMPLES:
         assert f'--8<-- "examples/{name}"' in shown
-        assert len((FOLDER / name).read_text().splitlines()) <= 80
+        assert len((FOLDER / name).read_text().splitlines()) <= 90

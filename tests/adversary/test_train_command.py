@@ -171,6 +171,7 @@ def test_a_folder_with_a_run_is_never_begun_anew(run_cli: RunCli, tmp_path: Path
     run = tmp_path / "run"
     trained(run_cli, data, run)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    spent = Ledger.read(run / "ledger.jsonl").entries
     for more in ((), ("--resume",)):
         result = run_cli("train", data, *OPTIONS, *PRIVATE, *more, "-o", run)
         assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
@@ -179,10 +180,13 @@ def test_a_folder_with_a_run_is_never_begun_anew(run_cli: RunCli, tmp_path: Path
     for more in ((), ("--resume",)):
         result = run_cli("train", data, *OPTIONS, *PRIVATE, *more, "-o", run)
         assert (result.exit_code, result.stderr.count("\n")) == (2, 1), more
+    # The ledger notes that it was opened, and nothing else has changed.
+    assert Ledger.read(run / "ledger.jsonl").entries == spent
     now = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    assert now == {path: kept for path, kept in before.items() if path.name != "run.json"} | {
-        path: kept for path, kept in before.items() if path == run / "private" / "run.json"
-    }
+    for path, kept in before.items():
+        if path not in (run / "run.json", run / "ledger.jsonl"):
+            assert now[path] == kept, path
+    assert now.keys() == before.keys() - {run / "run.json"}
 
 
 TUNED = ("--method", "dp-sgd", "--epochs", 1, "--noise-multiplier", "2,3", "--clip-norm", "0.5",

@@ -95,9 +95,15 @@ class Journal:
         if self._file >= 0:
             os.fsync(self._file)
 
-    def release(self) -> None:
-        """Let go of the file as it is."""
+    def release(self, *, unlock: bool = False) -> None:
+        """Let go of the file as it is.
+
+        With `unlock` the lock goes at once: a fork that has not run yet still holds the file too.
+        In a fork itself, unlocking would take the lock from its parent.
+        """
         if self._file >= 0:
+            if unlock:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
             os.close(self._file)
             self._file = -1
 

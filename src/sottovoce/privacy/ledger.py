@@ -333,7 +333,7 @@ class Ledger:
             finally:
                 self._closed = True
                 if self._journal is not None:
-                    self._journal.release()
+                    self._journal.release(unlock=True)
 
     def save(self, path: Path | str) -> None:
         """Write a ledger that is in memory to a new file; one that exists is never replaced."""

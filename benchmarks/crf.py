@@ -26,9 +26,9 @@ from torch import Tensor
 from torchcrf import CRF
 
 from noise import cpu_name
-from sottovoce.nlu.crf import Crf
-from sottovoce.nlu.viterbi import decode
-from sottovoce.training.bookkeeping import BookKeeper
+from sottovoce.nlu.crf.linear_chain import Crf
+from sottovoce.nlu.crf.viterbi import decode
+from sottovoce.training.clipping.bookkeeping import BookKeeper
 
 TAGS, WORDS, SHORTEST = 72, 32, 3
 

@@ -29,8 +29,8 @@ from sottovoce.corpora import Utterance, read
 from sottovoce.corpora.synthetic import DOMAINS, generate, write_jsonl
 from sottovoce.deid import LabelMap, mapping
 from sottovoce.deid.detect import detector, evaluate
-from sottovoce.deid.detect.caution import choose_caution
-from sottovoce.deid.detect.training import train
+from sottovoce.deid.detect.crf.threshold import choose_caution
+from sottovoce.deid.detect.crf.training import train
 
 RESULTS = Path(__file__).parent / "results" / "deid.json"
 CAUTION = 0.98
@@ -45,7 +45,7 @@ PROGRAM = (
     "import sys\n"
     "from sottovoce.corpora import read\n"
     "from sottovoce.deid import Deidentifier, Setting\n"
-    "from sottovoce.deid.files import release_file\n"
+    "from sottovoce.deid.files.corpus_file import release_file\n"
     "deid = Deidentifier(detector=sys.argv[3], setting=Setting(epsilon=3.0))\n"
     "release_file(deid, read(sys.argv[1]), sys.argv[2])\n"
 )

@@ -23,10 +23,10 @@ from sottovoce.deid.replace import from_corpus
 from sottovoce.deid.replace.letters import canonical
 from sottovoce.nlu.encoders.bert import Bert
 from sottovoce.nlu.encoders.tuning import Tuned, Tuning, tune
-from sottovoce.nlu.experiment import train
+from sottovoce.nlu.fit.settings import Settings
 from sottovoce.nlu.metrics.bootstrap import intervals
 from sottovoce.nlu.metrics.scores import count
-from sottovoce.nlu.settings import Settings
+from sottovoce.nlu.runs.experiment import train
 
 EVERY_SLOT = "snips-all"
 FOLDERS = {

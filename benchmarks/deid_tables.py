@@ -41,11 +41,11 @@ from deid_cells import (
     transformed,
     vectors_of,
 )
-from sottovoce.corpora.atomic import text_output
 from sottovoce.deid import Setting
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.recipes import ModelKind
-from sottovoce.nlu.settings import Settings
+from sottovoce.io.atomic import text_output
+from sottovoce.nlu.fit.recipes import ModelKind
+from sottovoce.nlu.fit.settings import Settings
 
 MEANS = "Every cell is the mean of"
 RESULTS = Path(__file__).parent / "results" / "deid_tables.json"

@@ -10,15 +10,15 @@ from torch import Tensor, nn
 
 from sottovoce.corpora.synthetic import DOMAINS, generate
 from sottovoce.corpora.wordvectors import WordVectors
-from sottovoce.nlu.building import tuning_of
 from sottovoce.nlu.encoders.base import Encoded, Encoder, Prepared, prefix_mask
 from sottovoce.nlu.encoders.bert import Bert
 from sottovoce.nlu.encoders.clc import Clc, ClcShape
 from sottovoce.nlu.encoders.tuning import tune
+from sottovoce.nlu.encoders.whitening import Readout
 from sottovoce.nlu.encoders.words import Words, words_of_vectors
+from sottovoce.nlu.fit.factory import tuning_of
+from sottovoce.nlu.fit.recipes import ModelKind, reading_for
 from sottovoce.nlu.model import JointModel
-from sottovoce.nlu.readout import Readout
-from sottovoce.nlu.recipes import ModelKind, reading_for
 from sottovoce.nlu.schema import Schema
 from sottovoce.privacy.recipes import Decay
 

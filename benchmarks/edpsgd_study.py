@@ -19,14 +19,14 @@ from sottovoce.audit.roc import auc, auc_interval
 from sottovoce.corpora import Utterance
 from sottovoce.corpora.parts import Parts, load_parts
 from sottovoce.corpora.synthetic import DOMAINS, generate
-from sottovoce.nlu.data import Encodings
-from sottovoce.nlu.experiment import evaluate
-from sottovoce.nlu.fitting import fit
+from sottovoce.nlu.fit.data import Encodings
+from sottovoce.nlu.fit.loop import fit
+from sottovoce.nlu.fit.optimisation import Optimisation
+from sottovoce.nlu.fit.recipes import ModelKind
+from sottovoce.nlu.fit.settings import Settings
 from sottovoce.nlu.model import JointModel
-from sottovoce.nlu.optimisation import Optimisation
-from sottovoce.nlu.recipes import ModelKind
+from sottovoce.nlu.runs.experiment import evaluate
 from sottovoce.nlu.schema import Schema
-from sottovoce.nlu.settings import Settings
 from sottovoce.privacy.facts import Sampling, ScaleSource
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.recipes import Decay

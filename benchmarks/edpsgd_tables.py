@@ -22,7 +22,7 @@ import torch
 from edpsgd_models import FULL, REDUCED, Models, Scale
 from edpsgd_study import METHODS, PUBLIC, Group, corpora
 from sottovoce.corpora.synthetic import DOMAINS
-from sottovoce.nlu.recipes import ModelKind
+from sottovoce.nlu.fit.recipes import ModelKind
 
 RESULTS = Path(__file__).parent / "results"
 RACE = "training.json"

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sottovoce.personalize.caps import Caps
-from sottovoce.personalize.counting import Counting
-from sottovoce.personalize.federation import ledger_for, server_for
-from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.rounds import run_rounds
-from sottovoce.personalize.vocabulary import UNKNOWN, Vector, Vocabulary
+from sottovoce.personalize.federated.caps import Caps
+from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.federation import ledger_for, server_for
+from sottovoce.personalize.federated.plan import ReleasePlan
+from sottovoce.personalize.federated.rounds import run_rounds
+from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.guarantee import Unit
 

@@ -12,15 +12,15 @@ from typing import cast
 
 import numpy as np
 
-from sottovoce.personalize.formats import read_nbest
-from sottovoce.personalize.language_model import load_lm
-from sottovoce.personalize.mixture import MixedLM, WordModel
-from sottovoce.personalize.nbest import Hypothesis, NBest
-from sottovoce.personalize.ngram.model import NGramModel
-from sottovoce.personalize.ngram.training import train_ngram
-from sottovoce.personalize.normal import normal_text
-from sottovoce.personalize.vocabulary import Vocabulary
-from sottovoce.personalize.wer import reference_of
+from sottovoce.personalize.lm.language_model import load_lm
+from sottovoce.personalize.lm.mixture import MixedLM, WordModel
+from sottovoce.personalize.lm.ngram.model import NGramModel
+from sottovoce.personalize.lm.ngram.training import train_ngram
+from sottovoce.personalize.lm.vocabulary import Vocabulary
+from sottovoce.personalize.nbest.formats import read_nbest
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
+from sottovoce.personalize.nbest.normal import normal_text
+from sottovoce.personalize.rescoring.wer import reference_of
 
 VOCABULARY, LISTED = 12_000, 20_000
 MEETINGS = ("ami", "icsi-mrda", "swda", "sgd")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sottovoce.personalize.counting import Counting, pairs_of
-from sottovoce.personalize.marginals import Marginals
-from sottovoce.personalize.nbest import NBest, by_client
-from sottovoce.personalize.vocabulary import UNKNOWN, Vector, Vocabulary
+from sottovoce.personalize.federated.counting import Counting, pairs_of
+from sottovoce.personalize.federated.marginals import Marginals
+from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
+from sottovoce.personalize.nbest.lists import NBest, by_client
 
 QBar = Vector | Callable[[NBest], Vector] | None
 Pairs = Marginals | Callable[[NBest], Marginals] | None

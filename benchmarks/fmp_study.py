@@ -15,18 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmp_qbar import Pairs, QBar, Told, narrowed
-from sottovoce.personalize.adaptation import Adaptation
-from sottovoce.personalize.counting import Counting
-from sottovoce.personalize.language_model import LanguageModel
-from sottovoce.personalize.mixture import WordModel
-from sottovoce.personalize.nbest import NBest, by_client
-from sottovoce.personalize.pairs import SharedPairs
-from sottovoce.personalize.phrases import PhraseCache
-from sottovoce.personalize.scores import ScoreTable
-from sottovoce.personalize.stream import Personalisation, factor_sums, personal_factors
-from sottovoce.personalize.tuning import LEAST, Fit, least_errors, steady
-from sottovoce.personalize.vocabulary import Vector, Vocabulary
-from sottovoce.personalize.wer import (
+from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.pairs import SharedPairs
+from sottovoce.personalize.lm.language_model import LanguageModel
+from sottovoce.personalize.lm.mixture import WordModel
+from sottovoce.personalize.lm.phrases import PhraseCache
+from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
+from sottovoce.personalize.nbest.lists import NBest, by_client
+from sottovoce.personalize.rescoring.adaptation import Adaptation
+from sottovoce.personalize.rescoring.scores import ScoreTable
+from sottovoce.personalize.rescoring.stream import Personalisation, factor_sums, personal_factors
+from sottovoce.personalize.rescoring.tuning import LEAST, Fit, least_errors, steady
+from sottovoce.personalize.rescoring.wer import (
     WordErrors,
     change_interval,
     oracle,

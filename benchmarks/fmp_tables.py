@@ -31,17 +31,17 @@ from fmp_qbar import (
     pairs_by_rounds,
 )
 from fmp_study import NOTHING, Setup, Study
-from sottovoce.personalize.cache import ClientCache
-from sottovoce.personalize.caps import Caps
-from sottovoce.personalize.counting import Counting
-from sottovoce.personalize.federation import ledger_for
-from sottovoce.personalize.marginals import Marginals
-from sottovoce.personalize.nbest import NBest, by_client
-from sottovoce.personalize.pairs import pair_vocabulary
-from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.release import CountRelease
-from sottovoce.personalize.simplex import keep, project, threshold
-from sottovoce.personalize.vocabulary import UNKNOWN, Vector, Vocabulary
+from sottovoce.personalize.federated.cache import ClientCache
+from sottovoce.personalize.federated.caps import Caps
+from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.federation import ledger_for
+from sottovoce.personalize.federated.marginals import Marginals
+from sottovoce.personalize.federated.pairs import pair_vocabulary
+from sottovoce.personalize.federated.plan import ReleasePlan
+from sottovoce.personalize.federated.release import CountRelease
+from sottovoce.personalize.federated.simplex import keep, project, threshold
+from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
+from sottovoce.personalize.nbest.lists import NBest, by_client
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.guarantee import Unit
 from sottovoce.privacy.noise import NoiseSource

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 
 import fmp_data
-from sottovoce.personalize.normal import normal_text
+from sottovoce.personalize.nbest.normal import normal_text
 
 BLOCK = 500
 # So many blocks of lines in so many are kept.

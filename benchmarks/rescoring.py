@@ -22,12 +22,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from sottovoce.personalize.formats import read_nbest
-from sottovoce.personalize.formats.pocketsphinx import from_decoder
-from sottovoce.personalize.nbest import NBest
-from sottovoce.personalize.neural.model import TransformerLM
-from sottovoce.personalize.neural.trie import PrefixTree, score_one_by_one, score_tree
-from sottovoce.personalize.vocabulary import UNKNOWN, Vocabulary
+from sottovoce.personalize.lm.neural.model import TransformerLM
+from sottovoce.personalize.lm.neural.trie import PrefixTree, score_one_by_one, score_tree
+from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vocabulary
+from sottovoce.personalize.nbest.formats import read_nbest
+from sottovoce.personalize.nbest.formats.pocketsphinx import from_decoder
+from sottovoce.personalize.nbest.lists import NBest
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 RESULTS = Path(__file__).parent / "results" / "rescoring.json"

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, BertModel
 
-from sottovoce.nlu.crf import Crf
+from sottovoce.nlu.crf.linear_chain import Crf
 
 INTENTS, SLOTS, PIECES, WORDS, CHARACTERS, SPELLING = 32, 72, 30_522, 10_000, 100, 10
 LENGTH = 32

@@ -25,9 +25,9 @@ from rich.table import Table
 from torch.nn.parallel import DistributedDataParallel
 
 from sottovoce.privacy.facts import Sampling
+from sottovoce.training.distributed.workers import join_workers, leave_workers
 from sottovoce.training.plan import Method, Plan
 from sottovoce.training.private import PrivateTraining
-from sottovoce.training.workers import join_workers, leave_workers
 from taggers import make, rows
 
 RESULTS = Path(__file__).parent / "results" / "training_workers.json"

@@ -14,7 +14,7 @@ from pathlib import Path
 from pyarrow import csv
 
 from sottovoce.deid import Deidentifier, Setting
-from sottovoce.deid.tables import TextColumns, release_arrow
+from sottovoce.deid.files.tables import TextColumns, release_arrow
 
 CALLS = """\
 ticket,caller,said

@@ -16,7 +16,7 @@ from sottovoce.corpora import Utterance
 from sottovoce.corpora.parts import Parts
 from sottovoce.deid import Setting
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.settings import Settings
+from sottovoce.nlu.fit.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 CITIES = ("rome", "oslo", "lima", "cairo", "quito", "delhi")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.deid import Deidentifier, Setting, detector
-from sottovoce.deid.detect import names
+from sottovoce.deid.detect import registry as names
 from sottovoce.errors import InvalidInput
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from sottovoce.corpora import read
 from sottovoce.deid import Deidentifier, Fields, Setting
-from sottovoce.deid import manifest as manifests
 from sottovoce.deid.detect import Gazetteer
-from sottovoce.deid.files import release_file
-from sottovoce.deid.manifest import verify
+from sottovoce.deid.files import manifest as manifests
+from sottovoce.deid.files.corpus_file import release_file
+from sottovoce.deid.files.manifest import verify
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 

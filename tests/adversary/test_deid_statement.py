@@ -10,7 +10,7 @@ from sottovoce.corpora import Utterance
 from sottovoce.deid import Deidentifier, Setting
 from sottovoce.deid import deidentifier as deidentifiers
 from sottovoce.deid.detect import Gazetteer
-from sottovoce.deid.tally import random_numbers
+from sottovoce.deid.statement.unit_counts import random_numbers
 
 CALL = Utterance(tokens=("call", "maria"), slots=("O", "O"), user="ann", id="1")
 

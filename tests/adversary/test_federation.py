@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import BudgetExceeded, InvalidInput
-from sottovoce.personalize import server as serving
-from sottovoce.personalize.cache import ClientCache
-from sottovoce.personalize.caps import Caps
-from sottovoce.personalize.counting import Counting
-from sottovoce.personalize.federation import clients_of, ledger_for, server_for
-from sottovoce.personalize.nbest import Hypothesis, NBest
-from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.release import CountRelease
-from sottovoce.personalize.rounds import CacheClient, run_rounds
-from sottovoce.personalize.server import NobodyJoined, Refused, Server
-from sottovoce.personalize.vocabulary import Vector, Vocabulary
+from sottovoce.personalize.federated import server as serving
+from sottovoce.personalize.federated.cache import ClientCache
+from sottovoce.personalize.federated.caps import Caps
+from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.federation import clients_of, ledger_for, server_for
+from sottovoce.personalize.federated.plan import ReleasePlan
+from sottovoce.personalize.federated.release import CountRelease
+from sottovoce.personalize.federated.rounds import CacheClient, run_rounds
+from sottovoce.personalize.federated.server import NobodyJoined, Refused, Server
+from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.guarantee import Relation, Unit
 from sottovoce.privacy.ledger import Ledger

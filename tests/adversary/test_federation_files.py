@@ -9,10 +9,10 @@ from tests.conftest import RunCli
 
 from sottovoce.cli import federate as verb
 from sottovoce.io.allowed import KEYS, WHOLE
-from sottovoce.personalize.formats import write_nbest
-from sottovoce.personalize.marginals import Marginals
-from sottovoce.personalize.nbest import Hypothesis, NBest
-from sottovoce.personalize.vocabulary import Vocabulary
+from sottovoce.personalize.federated.marginals import Marginals
+from sottovoce.personalize.lm.vocabulary import Vocabulary
+from sottovoce.personalize.nbest.formats import write_nbest
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.privacy.ledger import Ledger
 
 WORDS = Vocabulary.from_text(["call mum dad", "hang up now", "call"], size=20)
@@ -57,7 +57,7 @@ def test_without_the_refusal_the_first_run_would_be_lost(
     assert run_cli(*command, "-o", out).exit_code == 0
     first = (out / "marginals.json").read_bytes()
     monkeypatch.setattr(verb, "check_unused", lambda _: None)
-    monkeypatch.setattr("sottovoce.personalize.publishing.check_unused", lambda _: None)
+    monkeypatch.setattr("sottovoce.personalize.federated.publishing.check_unused", lambda _: None)
     assert run_cli(*command, "-o", out).exit_code == 0
     assert (out / "marginals.json").read_bytes() != first
 
@@ -97,8 +97,8 @@ def test_two_runs_over_the_same_people_add_up_in_one_ledger(
 def test_pools_without_the_name_of_their_run_would_be_paid_once(
     run_cli: RunCli, command: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sottovoce.personalize.plan import ReleasePlan
-    from sottovoce.privacy.history import History
+    from sottovoce.personalize.federated.plan import ReleasePlan
+    from sottovoce.privacy.ledgers.history import History
 
     fact = ReleasePlan.fact
     monkeypatch.setattr(
@@ -116,7 +116,7 @@ def test_pools_without_the_name_of_their_run_would_be_paid_once(
 def test_a_run_that_crashed_after_a_release_is_paid_by_the_next_one(
     run_cli: RunCli, command: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sottovoce.personalize.publishing import Publication
+    from sottovoce.personalize.federated.publishing import Publication
 
     out = tmp_path / "out"
     with monkeypatch.context() as patch:

@@ -22,13 +22,13 @@ from sottovoce.errors import (
     LedgerDamaged,
     UnchainedLedger,
 )
-from sottovoce.privacy import history, journal, merging
 from sottovoce.privacy.accounting import Entry
-from sottovoce.privacy.chain import Chain, Record
 from sottovoce.privacy.facts import BoundedRelease, Contribution, NoisySum, Sampling
 from sottovoce.privacy.guarantee import Relation, Unit
 from sottovoce.privacy.ledger import Budget, Ledger
-from sottovoce.privacy.merging import compose, merge_workers
+from sottovoce.privacy.ledgers import history, journal, merging
+from sottovoce.privacy.ledgers.chain import Chain, Record
+from sottovoce.privacy.ledgers.merging import compose, merge_workers
 
 HALF = BoundedRelease(unit=Unit.USER, mechanism="histogram", epsilon=0.5)
 TENTH = BoundedRelease(unit=Unit.USER, mechanism="count", epsilon=0.1)

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from sottovoce.errors import BudgetExceeded, InvalidInput, LedgerDamaged, SottovoceError
-from sottovoce.privacy.chain import Link
 from sottovoce.privacy.facts import BoundedRelease, Fact
 from sottovoce.privacy.guarantee import Relation, Unit
-from sottovoce.privacy.journal import Journal
 from sottovoce.privacy.ledger import Budget, Ledger
+from sottovoce.privacy.ledgers.chain import Link
+from sottovoce.privacy.ledgers.journal import Journal
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 

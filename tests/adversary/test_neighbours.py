@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sottovoce.training import Method, Plan, PrivateTraining
+from sottovoce.training.checks.neighbours import NeighbourCheck
 from sottovoce.training.errors import NeighbourCheckFailed
-from sottovoce.training.neighbours import NeighbourCheck
 from sottovoce.training.noise import TensorNoise
 
 SIZE, WORDS, WIDTH = 24, 6, 8
@@ -152,7 +152,9 @@ def test_unchecked_it_is_trained_with_a_false_statement(
 ) -> None:
     make, losses = ATTACKS[attack]
     torch.manual_seed(1)
-    monkeypatch.setattr("sottovoce.training.bookkeeping.check_independence", lambda *_: True)
+    monkeypatch.setattr(
+        "sottovoce.training.clipping.bookkeeping.check_independence", lambda *_: True
+    )
     assert train(make(), losses).guarantee().holds
 
 

@@ -16,8 +16,9 @@ from tests.nlu.small import OPTIONS, SMALL, small_parts, write_parts
 from sottovoce.corpora import Utterance, write
 from sottovoce.corpora.objects import from_object
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu import experiment, settings
-from sottovoce.nlu.settings import Settings
+from sottovoce.nlu.fit import settings
+from sottovoce.nlu.fit.settings import Settings
+from sottovoce.nlu.runs import experiment
 from sottovoce.privacy.guarantee import largest_delta, rounded_up
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.training import Method

@@ -11,10 +11,10 @@ from tests.conftest import RunCli
 
 from sottovoce.cli import main
 from sottovoce.io.run_folder import RunFolder
-from sottovoce.personalize.formats import write_nbest
-from sottovoce.personalize.marginals import Marginals
-from sottovoce.personalize.nbest import Hypothesis, NBest
-from sottovoce.personalize.vocabulary import Vocabulary
+from sottovoce.personalize.federated.marginals import Marginals
+from sottovoce.personalize.lm.vocabulary import Vocabulary
+from sottovoce.personalize.nbest.formats import write_nbest
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.privacy.ledger import Ledger
 
 WORDS = Vocabulary.from_text(["call mum dad", "hang up now", "call"], size=20)

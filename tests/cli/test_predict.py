@@ -8,7 +8,7 @@ from tests.nlu.tiny import SCHEMA, UTTERANCES, shake, tiny_clc
 
 from sottovoce.corpora import read, write
 from sottovoce.nlu.model import JointModel
-from sottovoce.nlu.run import save_run
+from sottovoce.nlu.runs.run import save_run
 
 KEYS = ["text", "tokens", "intent", "probability", "slots"]
 

@@ -10,17 +10,17 @@ from tests.conftest import RunCli
 
 from sottovoce.cli import main
 from sottovoce.io.run_folder import RunFolder
-from sottovoce.personalize.counting import Counting
-from sottovoce.personalize.federation import ledger_for
-from sottovoce.personalize.formats import write_nbest
-from sottovoce.personalize.language_model import save_ngram
-from sottovoce.personalize.marginals import Marginals
-from sottovoce.personalize.nbest import Hypothesis, NBest
-from sottovoce.personalize.ngram.arpa import write_arpa
-from sottovoce.personalize.ngram.training import train_ngram
-from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.release import CountRelease
-from sottovoce.personalize.vocabulary import Vocabulary
+from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.federation import ledger_for
+from sottovoce.personalize.federated.marginals import Marginals
+from sottovoce.personalize.federated.plan import ReleasePlan
+from sottovoce.personalize.federated.release import CountRelease
+from sottovoce.personalize.lm.language_model import save_ngram
+from sottovoce.personalize.lm.ngram.arpa import write_arpa
+from sottovoce.personalize.lm.ngram.training import train_ngram
+from sottovoce.personalize.lm.vocabulary import Vocabulary
+from sottovoce.personalize.nbest.formats import write_nbest
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 
 NAMES = ["mum", "mom", "dan", "ann", "eve", "bob"]
 TEXT = [f"{verb} {name}" for verb in ("call", "ring") for name in NAMES] * 3
@@ -175,7 +175,7 @@ def test_personal_words_are_recovered(
 def test_a_folder_that_the_report_can_read(
     run_cli: RunCli, given: list[object], tmp_path: Path
 ) -> None:
-    from sottovoce.personalize.marginals import Marginals
+    from sottovoce.personalize.federated.marginals import Marginals
 
     words = Vocabulary.from_text(TEXT, 20)
     about = paid(1.0)
@@ -218,7 +218,7 @@ def test_the_printed_report(run_cli: RunCli, given: list[object]) -> None:
 
 
 def test_marginals_join_in(run_cli: RunCli, given: list[object], tmp_path: Path) -> None:
-    from sottovoce.personalize.marginals import Marginals
+    from sottovoce.personalize.federated.marginals import Marginals
 
     words = Vocabulary.from_text(TEXT, 20)
     Marginals(words.words, words.unigram).save(tmp_path / "m.json")

@@ -16,7 +16,7 @@ from tests.nlu.tiny import tiny_bert
 
 from sottovoce.io.run_folder import RunFolder
 from sottovoce.nlu.encoders.bert import save_encoder
-from sottovoce.nlu.run import load_run
+from sottovoce.nlu.runs.run import load_run
 from sottovoce.privacy.ledger import Ledger
 
 torch.set_num_threads(1)
@@ -212,7 +212,7 @@ def test_two_processes_write_one_run(data: Path, tmp_path: Path) -> None:
 def test_a_tiny_bert_with_a_frozen_encoder(
     named: str, run_cli: RunCli, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sottovoce.nlu.building.PUBLIC_UTTERANCES", 8)
+    monkeypatch.setattr("sottovoce.nlu.fit.factory.PUBLIC_UTTERANCES", 8)
     torch.manual_seed(0)
     save_encoder(tiny_bert(positions=64), tmp_path / "encoder")
     chosen: tuple[object, ...] = ("--encoder", tmp_path / "encoder")

@@ -11,9 +11,9 @@ from tests.conftest import RunCli
 from tests.nlu.small import OPTIONS, SMALL, small_parts, write_parts
 
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu import search
-from sottovoce.nlu.search import Grid, Trial, chosen, guarantee_of_choice, searched
-from sottovoce.nlu.settings import Settings
+from sottovoce.nlu.fit.settings import Settings
+from sottovoce.nlu.runs import search
+from sottovoce.nlu.runs.search import Grid, Trial, chosen, guarantee_of_choice, searched
 from sottovoce.privacy.accounting import account
 from sottovoce.privacy.facts import Contribution, NoisySum, Sampling
 from sottovoce.privacy.guarantee import Guarantee, Relation, Unit

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.corpora.strategies import utterances
 
 from sottovoce.corpora import Columns, Utterance, format_of, read, write
-from sottovoce.corpora.atomic import output
 from sottovoce.corpora.conll import conll_block, read_conll
 from sottovoce.corpora.delimited import delimited_header, delimited_row, read_delimited
 from sottovoce.corpora.jsonl import jsonl_line, read_jsonl, spans_line
@@ -18,6 +17,7 @@ from sottovoce.corpora.lines import LINE_LIMIT
 from sottovoce.corpora.parquet import read_parquet, write_parquet
 from sottovoce.corpora.problems import Problems
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import output
 
 CALL = Utterance(tokens=("call", "mum"), slots=("O", "B-who"), intent="call", user="u1", id="7")
 STOP = Utterance(tokens=("stop", "!"), slots=("O", "O"), text="stop!", extra={"day": [1, None]})

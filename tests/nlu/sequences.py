@@ -6,7 +6,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sottovoce.nlu.crf import Crf
+from sottovoce.nlu.crf.linear_chain import Crf
 
 lengths = st.lists(st.integers(0, 6), min_size=1, max_size=5)
 few_tags = st.integers(1, 5)

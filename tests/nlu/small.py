@@ -8,7 +8,7 @@ from sottovoce.cli.main import sottovoce
 from sottovoce.corpora import Utterance, write
 from sottovoce.corpora.parts import Parts
 from sottovoce.corpora.synthetic import generate
-from sottovoce.nlu.recipes import ModelKind
+from sottovoce.nlu.fit.recipes import ModelKind
 
 INTENTS = {
     "communication": {"answer_call", "end_call", "redial", "check_voicemail"},

@@ -7,9 +7,9 @@ from tests.nlu.tiny import SCHEMA, UTTERANCES, shake, tiny_bert, tiny_clc
 
 from sottovoce.corpora import Utterance, check_bio
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.data import Encodings
+from sottovoce.nlu.encoders.whitening import Readout
+from sottovoce.nlu.fit.data import Encodings
 from sottovoce.nlu.model import JointModel
-from sottovoce.nlu.readout import Readout
 from sottovoce.nlu.schema import Schema
 from sottovoce.training import Method, Plan, PrivateTraining
 

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sottovoce.personalize.adaptation import Adaptation, normalised, shortcut
-from sottovoce.personalize.averaging import average
-from sottovoce.personalize.cache import ClientCache
-from sottovoce.personalize.caps import Caps
-from sottovoce.personalize.counting import Counting
-from sottovoce.personalize.nbest import Hypothesis, NBest
-from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.smoothing import Dirichlet, JelinekMercer, Lidstone, Smoothing
-from sottovoce.personalize.vocabulary import Vocabulary
+from sottovoce.personalize.federated.averaging import average
+from sottovoce.personalize.federated.cache import ClientCache
+from sottovoce.personalize.federated.caps import Caps
+from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.plan import ReleasePlan
+from sottovoce.personalize.lm.smoothing import Dirichlet, JelinekMercer, Lidstone, Smoothing
+from sottovoce.personalize.lm.vocabulary import Vocabulary
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
+from sottovoce.personalize.rescoring.adaptation import Adaptation, normalised, shortcut
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.guarantee import Unit
 from sottovoce.privacy.recipes.federate import Cap, Kernel, Release

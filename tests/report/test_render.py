@@ -18,7 +18,7 @@ from sottovoce.privacy.facts import NoisySum
 from sottovoce.privacy.guarantee import Relation, Unit
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.report import Report, collect
-from sottovoce.report.across import paces, utilities, word_errors
+from sottovoce.report.cross_run import paces, utilities, word_errors
 from sottovoce.report.entries import rows
 
 VOID = {"meta", "br", "line", "rect", "circle", "polygon", "polyline", "link", "input"}

@@ -8,7 +8,7 @@ from tests.serve.conftest import ClientOf
 from sottovoce.nlu.encoders.clc import Clc, ClcShape
 from sottovoce.nlu.encoders.words import Words
 from sottovoce.nlu.model import JointModel
-from sottovoce.nlu.run import save_run
+from sottovoce.nlu.runs.run import save_run
 from sottovoce.nlu.schema import Schema
 
 

@@ -10,17 +10,17 @@ from starlette.testclient import TestClient
 from tests.serve.conftest import ClientOf
 
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.adaptation import Adaptation
-from sottovoce.personalize.counting import Counting
-from sottovoce.personalize.formats.canonical import to_object
-from sottovoce.personalize.language_model import load_lm, save_ngram
-from sottovoce.personalize.marginals import Marginals
-from sottovoce.personalize.nbest import Hypothesis, NBest
-from sottovoce.personalize.ngram.training import train_ngram
-from sottovoce.personalize.rescoring import Tuned, rescore
-from sottovoce.personalize.scores import Weights
-from sottovoce.personalize.stream import Personalisation
-from sottovoce.personalize.vocabulary import Vocabulary
+from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.marginals import Marginals
+from sottovoce.personalize.lm.language_model import load_lm, save_ngram
+from sottovoce.personalize.lm.ngram.training import train_ngram
+from sottovoce.personalize.lm.vocabulary import Vocabulary
+from sottovoce.personalize.nbest.formats.canonical import to_object
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
+from sottovoce.personalize.rescoring.adaptation import Adaptation
+from sottovoce.personalize.rescoring.run import Tuned, rescore
+from sottovoce.personalize.rescoring.scores import Weights
+from sottovoce.personalize.rescoring.stream import Personalisation
 
 NAMES = ["mum", "mom", "dan", "ann", "eve", "bob"]
 TEXT = [f"{verb} {name}" for verb in ("call", "ring") for name in NAMES] * 3

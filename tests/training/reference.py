@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from sottovoce.training.bookkeeping import BookKeeper
+from sottovoce.training.clipping.bookkeeping import BookKeeper
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
 # Every example builds a model and runs it a few times; shapes are small and soon exhausted.

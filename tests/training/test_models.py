@@ -9,7 +9,7 @@ from tests.training.reference import Partition, assert_exact, few, partitions, s
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sottovoce.training.bookkeeping import BookKeeper
+from sottovoce.training.clipping.bookkeeping import BookKeeper
 
 EXAMPLES, WORDS, LETTERS, INTENTS, SLOTS = 4, 5, 6, 3, 4
 

@@ -16,10 +16,10 @@ from sottovoce.privacy.facts import NoisySum, Sampling, ScaleSource
 from sottovoce.privacy.guarantee import SEEDED_STAMP, Unit, Verdict
 from sottovoce.privacy.ledger import Budget, Ledger
 from sottovoce.privacy.recipes import NoiseShape, NoiseSplit
+from sottovoce.training.edpsgd.scaling import SMALLEST_SHARE, LayerScales
 from sottovoce.training.errors import UnsupportedLayer
 from sottovoce.training.plan import ClippingStyle, Method, Plan
 from sottovoce.training.private import NOT_CHARGED, PrivateTraining
-from sottovoce.training.scaling import SMALLEST_SHARE, LayerScales
 
 SIZE = 120
 torch.manual_seed(0)

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from sottovoce.cli.console import json_option, print_json, progress, track
-from sottovoce.cli.reading import (
+from sottovoce.cli.shared.console import json_option, print_json, progress, track
+from sottovoce.cli.shared.reading import (
     BY_NAME,
     losses_of,
     open_corpus,
@@ -17,12 +17,12 @@ from sottovoce.cli.reading import (
     reading_options,
 )
 from sottovoce.corpora import FORMATS, PARTS, Columns, Split, Tally, format_of, shared, write
-from sottovoce.corpora.atomic import outputs
 from sottovoce.corpora.columns import FIELDS
 from sottovoce.corpora.formats import SUFFIXES, TABLES
 from sottovoce.corpora.jsonl import jsonl_line
 from sottovoce.corpora.splits import SALT, By, parse_ratios
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import outputs
 
 PART_NAMES = ("train", "valid", "dev", "test")
 
@@ -177,7 +177,7 @@ def show(sources: tuple[str, ...], as_json: bool, **reading: Any) -> None:
       sottovoce corpus show calls.jsonl
       sottovoce corpus show calls/ --json
     """
-    from sottovoce.cli.corpus_tables import print_corpus
+    from sottovoce.cli.shared.corpus_tables import print_corpus
 
     tallies: dict[str, Tally] = {}
     losses: dict[str, dict[str, Any]] = {}

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sottovoce.cli.console import json_option, print_json, printable
-from sottovoce.cli.reading import losses_of, open_corpus, print_losses, reading_options
+from sottovoce.cli.shared.console import json_option, print_json, printable
+from sottovoce.cli.shared.reading import losses_of, open_corpus, print_losses, reading_options
 from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.score_names import SCORE_NAMES
+from sottovoce.nlu.metrics.score_names import SCORE_NAMES
 
 # Counting needs numpy, which takes its time to load: not for a page of help.
 if TYPE_CHECKING:

@@ -9,29 +9,29 @@ from typing import Any
 
 import click
 
-from sottovoce.cli.console import json_option, print_json, progress
 from sottovoce.cli.lm import load_vocabulary
-from sottovoce.cli.statements import print_statement
+from sottovoce.cli.shared.console import json_option, print_json, progress
+from sottovoce.cli.shared.statements import print_statement
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import PRIVATE, RunFolder
-from sottovoce.personalize.caps import Caps
-from sottovoce.personalize.counting import Counting
-from sottovoce.personalize.federation import clients_of, server_for
-from sottovoce.personalize.formats import FORMATS, read_nbest, write_nbest
-from sottovoce.personalize.marginals import Marginals
-from sottovoce.personalize.nbest import NBest, by_client
-from sottovoce.personalize.pairs import pair_vocabulary
-from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.publishing import (
+from sottovoce.personalize.federated.caps import Caps
+from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.federation import clients_of, server_for
+from sottovoce.personalize.federated.marginals import Marginals
+from sottovoce.personalize.federated.pairs import pair_vocabulary
+from sottovoce.personalize.federated.plan import ReleasePlan
+from sottovoce.personalize.federated.publishing import (
     LEDGER,
     MARGINALS,
     Publication,
     check_unused,
     federation_folder,
 )
-from sottovoce.personalize.rounds import RoundReport, run_rounds
-from sottovoce.personalize.server import DENOISERS, PLAUSIBLE_MASS
-from sottovoce.personalize.vocabulary import Vocabulary
+from sottovoce.personalize.federated.rounds import RoundReport, run_rounds
+from sottovoce.personalize.federated.server import DENOISERS, PLAUSIBLE_MASS
+from sottovoce.personalize.lm.vocabulary import Vocabulary
+from sottovoce.personalize.nbest.formats import FORMATS, read_nbest, write_nbest
+from sottovoce.personalize.nbest.lists import NBest, by_client
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.guarantee import Claim, Guarantee, Statement, Unit
 from sottovoce.privacy.noise import NoiseSource

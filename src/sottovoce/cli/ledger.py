@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from sottovoce.cli.console import json_option, print_json, printable
-from sottovoce.cli.ledger_files import Found, places, read_ledgers
+from sottovoce.cli.shared.console import json_option, print_json, printable
+from sottovoce.cli.shared.ledger_files import Found, places, read_ledgers
 from sottovoce.errors import InvalidInput, LedgerDamaged
 from sottovoce.privacy.guarantee import Guarantee, Unit
 from sottovoce.privacy.ledger import Ledger
@@ -126,7 +126,7 @@ def merge(
     Example:
       sottovoce ledger merge spring/ledger.jsonl autumn/ledger.jsonl --delta 1e-5
     """
-    from sottovoce.privacy.merging import compose
+    from sottovoce.privacy.ledgers.merging import compose
 
     chosen = [each for path in files for each in _of_unit(Path(path), unit)]
     whole = compose((each.name, each.ledger) for each in chosen)

@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from sottovoce.cli.console import json_option, print_json, progress
+from sottovoce.cli.shared.console import json_option, print_json, progress
 from sottovoce.corpora.lines import LINE_LIMIT, open_bytes, text_lines
 from sottovoce.corpora.problems import Problems
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.language_model import load_lm, save_ngram, save_transformer
-from sottovoce.personalize.ngram.training import perplexity, train_ngram
-from sottovoce.personalize.normal import normal_text
-from sottovoce.personalize.vocabulary import Vocabulary
+from sottovoce.personalize.lm.language_model import load_lm, save_ngram, save_transformer
+from sottovoce.personalize.lm.ngram.training import perplexity, train_ngram
+from sottovoce.personalize.lm.vocabulary import Vocabulary
+from sottovoce.personalize.nbest.normal import normal_text
 
 _CALLED = {"ngram": "an n-gram model", "transformer": "a Transformer"}
 
@@ -119,8 +119,8 @@ def _train_transformer(
 ) -> dict[str, Any]:
     import torch
 
-    from sottovoce.personalize.neural.model import TransformerLM
-    from sottovoce.personalize.neural.training import TrainingOptions, train_transformer
+    from sottovoce.personalize.lm.neural.model import TransformerLM
+    from sottovoce.personalize.lm.neural.training import TrainingOptions, train_transformer
 
     Path(folder).mkdir(parents=True, exist_ok=True)
     torch.manual_seed(options["seed"])
@@ -143,7 +143,7 @@ def _train_transformer(
             epochs.append(round(report.valid_perplexity, 3))
             click.echo(f"Epoch {report.epoch}: perplexity {epochs[-1]:g}.", err=True)
     save_transformer(folder, model)
-    from sottovoce.personalize.neural.training import perplexity as measured
+    from sottovoce.personalize.lm.neural.training import perplexity as measured
 
     final = epochs[-1] if epochs else round(measured(model, valid), 3)
     return {"epochs": epochs, "valid_perplexity": final}

@@ -10,11 +10,11 @@ from sottovoce import __version__
 from sottovoce.errors import SottovoceError
 
 VERBS: Mapping[str, str] = {
-    "audit": "sottovoce.cli.audit:audit",
+    "audit": "sottovoce.cli.audit.group:audit",
     "corpus": "sottovoce.cli.corpus:corpus",
-    "deid": "sottovoce.cli.deid:deid",
+    "deid": "sottovoce.cli.deid.group:deid",
     "demo": "sottovoce.cli.demo:demo",
-    "epsilon": "sottovoce.cli.epsilon:epsilon",
+    "epsilon": "sottovoce.cli.epsilon.group:epsilon",
     "evaluate": "sottovoce.cli.evaluate:evaluate",
     "federate": "sottovoce.cli.federate:federate",
     "ledger": "sottovoce.cli.ledger:ledger",

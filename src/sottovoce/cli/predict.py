@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from sottovoce.cli.console import json_option, print_json, printable, progress
+from sottovoce.cli.shared.console import json_option, print_json, printable, progress
 from sottovoce.corpora import FORMATS, Utterance, read
-from sottovoce.corpora.atomic import text_output
 from sottovoce.corpora.jsonl import dump_object, read_jsonl
 from sottovoce.corpora.lines import LINE_LIMIT, STANDARD_STREAM, name_of, open_bytes
 from sottovoce.corpora.plain import read_plain
 from sottovoce.corpora.problems import Problems
 from sottovoce.corpora.spans import spans_of
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import text_output
 
 if TYPE_CHECKING:
     from sottovoce.nlu.model import JointModel, Prediction
@@ -57,7 +57,7 @@ def predict(
     """
     if texts and source is not None:
         raise InvalidInput("Expected --text or an input file, got both.")
-    from sottovoce.nlu.run import load_run
+    from sottovoce.nlu.runs.run import load_run
 
     utterances = _of_texts(texts) if texts else _of_source(source or "-", source_format)
     model = load_run(run).model

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from sottovoce.cli.console import json_option, print_json
-from sottovoce.cli.training_progress import steps_bar, stopping
+from sottovoce.cli.shared.console import json_option, print_json
+from sottovoce.cli.shared.training_progress import steps_bar, stopping
 from sottovoce.errors import InvalidInput
 
 CHECKPOINT, RECORD = "checkpoint.pt", "pretraining.json"

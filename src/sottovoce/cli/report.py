@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from sottovoce.cli.console import json_option, print_json
+from sottovoce.cli.shared.console import json_option, print_json
 
 
 @click.command()

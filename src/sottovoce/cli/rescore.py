@@ -8,21 +8,21 @@ from typing import Any
 import click
 
 from sottovoce import __version__
-from sottovoce.cli.console import json_option, print_json
 from sottovoce.cli.lm import load_vocabulary
-from sottovoce.corpora.atomic import text_output
+from sottovoce.cli.shared.console import json_option, print_json
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import text_output
 from sottovoce.io.run_folder import RunFolder
-from sottovoce.personalize.adaptation import Adaptation
-from sottovoce.personalize.counting import Counting
-from sottovoce.personalize.formats import FORMATS, read_nbest
-from sottovoce.personalize.language_model import load_lm
-from sottovoce.personalize.marginals import Marginals, guarantee_of
-from sottovoce.personalize.mixture import mixed
-from sottovoce.personalize.nbest import NBest
-from sottovoce.personalize.pairs import SharedPairs
-from sottovoce.personalize.rescoring import POWERS, Tuned, rescore, split_clients, tune_weights
-from sottovoce.personalize.stream import Personalisation
+from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.marginals import Marginals, guarantee_of
+from sottovoce.personalize.federated.pairs import SharedPairs
+from sottovoce.personalize.lm.language_model import load_lm
+from sottovoce.personalize.lm.mixture import mixed
+from sottovoce.personalize.nbest.formats import FORMATS, read_nbest
+from sottovoce.personalize.nbest.lists import NBest
+from sottovoce.personalize.rescoring.adaptation import Adaptation
+from sottovoce.personalize.rescoring.run import POWERS, Tuned, rescore, split_clients, tune_weights
+from sottovoce.personalize.rescoring.stream import Personalisation
 
 
 @click.command(name="rescore")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sottovoce.cli.console import json_option, print_json
+from sottovoce.cli.shared.console import json_option, print_json
 from sottovoce.errors import InvalidInput
 from sottovoce.serve.settings import Settings, check_token, is_loopback
 

@@ -7,16 +7,23 @@ from typing import Any
 
 import click
 
-from sottovoce.cli.canaries import check_canaries, plant
-from sottovoce.cli.console import json_option, print_json
-from sottovoce.cli.run_folder import begin, check_folder, clear, hash_records, hash_schema, merged
-from sottovoce.cli.training_options import (
+from sottovoce.cli.shared.canaries import check_canaries, plant
+from sottovoce.cli.shared.console import json_option, print_json
+from sottovoce.cli.shared.run_folder import (
+    begin,
+    check_folder,
+    clear,
+    hash_records,
+    hash_schema,
+    merged,
+)
+from sottovoce.cli.shared.training_options import (
     check_samples,
     searched_from,
     settings_from,
     settings_options,
 )
-from sottovoce.cli.training_progress import steps_bar, stopping
+from sottovoce.cli.shared.training_progress import steps_bar, stopping
 from sottovoce.corpora.parts import load_parts
 from sottovoce.corpora.splits import By, Split, parse_ratios
 from sottovoce.errors import InvalidInput
@@ -73,8 +80,8 @@ def train(
     Examples: sottovoce train snips/ --method dp-sgd --epsilon 3 -o run
               sottovoce train calls.jsonl --split 80:10:10 --model clc -o run
     """
-    from sottovoce.nlu.experiment import train as train_model
-    from sottovoce.nlu.run import save_run
+    from sottovoce.nlu.runs.experiment import train as train_model
+    from sottovoce.nlu.runs.run import save_run
     from sottovoce.nlu.schema import Schema
     from sottovoce.training import join_workers, leave_workers
 
@@ -150,8 +157,8 @@ def train(
 
 def print_run(run: dict[str, Any], folder: Path) -> None:
     """What a person wants to know of a finished run."""
-    from sottovoce.cli.scores_table import print_scores
-    from sottovoce.cli.statements import print_statement
+    from sottovoce.cli.shared.scores_table import print_scores
+    from sottovoce.cli.shared.statements import print_statement
     from sottovoce.privacy.guarantee import Claim, Guarantee, Statement
 
     for part, metrics in run["metrics"].items():

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sottovoce.cli.console import json_option, print_json, progress
-from sottovoce.cli.training_options import check_samples, settings_from, settings_options
+from sottovoce.cli.shared.console import json_option, print_json, progress
+from sottovoce.cli.shared.training_options import check_samples, settings_from, settings_options
 from sottovoce.corpora.parts import load_parts
 from sottovoce.corpora.splits import By, Split, parse_ratios
 from sottovoce.errors import InvalidInput
@@ -16,8 +16,8 @@ from sottovoce.io.atomic import text_output
 from sottovoce.io.run_folder import PRIVATE, RunFolder
 
 if TYPE_CHECKING:
-    from sottovoce.nlu.search import Grid, Trial
-    from sottovoce.nlu.settings import Settings
+    from sottovoce.nlu.fit.settings import Settings
+    from sottovoce.nlu.runs.search import Grid, Trial
     from sottovoce.privacy.guarantee import Guarantee
 
 TRIALS, PLAN, BEST = "trials", "plan.json", "best.json"
@@ -94,9 +94,9 @@ def tune(
       sottovoce tune snips/ --method dp-sgd --epsilon 3 --limit 10 -o search
       sottovoce train snips/ --settings search/best.json -o run
     """
-    from sottovoce.nlu.experiment import owners_of
+    from sottovoce.nlu.runs.experiment import owners_of
+    from sottovoce.nlu.runs.search import guarantee_of_choice, run_trials, searched
     from sottovoce.nlu.schema import Schema
-    from sottovoce.nlu.search import guarantee_of_choice, run_trials, searched
 
     if labels is not None and public_labels:
         raise InvalidInput("Expected --labels or --public-labels, got both.")
@@ -150,7 +150,7 @@ def _grid(settings: "Settings", axes: Mapping[str, tuple[float, ...] | None]) ->
     """The paper's values, where none are given."""
     from dataclasses import replace
 
-    from sottovoce.nlu.search import Grid
+    from sottovoce.nlu.runs.search import Grid
 
     given = {name: values for name, values in axes.items() if values is not None}
     return replace(Grid.of_paper(settings), **given)
@@ -160,8 +160,8 @@ def _planned(
     folder: Path, trials: "list[Settings]", source: Mapping[str, Any], limit: int | None
 ) -> "list[Settings]":
     """Draw the trials, or take those of the search that was begun here."""
-    from sottovoce.nlu.search import chosen
-    from sottovoce.nlu.settings import Settings
+    from sottovoce.nlu.fit.settings import Settings
+    from sottovoce.nlu.runs.search import chosen
 
     asked = {
         "trials": [trial.to_json() for trial in trials],

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from sottovoce import _validate
-from sottovoce.corpora.atomic import output
 from sottovoce.corpora.columns import Columns
 from sottovoce.corpora.conll import conll_block, read_conll
 from sottovoce.corpora.delimited import delimited_header, delimited_row, read_delimited
@@ -20,6 +19,7 @@ from sottovoce.corpora.plain import plain_line, read_plain
 from sottovoce.corpora.problems import Problem, Problems
 from sottovoce.corpora.records import Utterance
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import output
 
 FORMATS = ("jsonl", "spans", "conll", "text", "csv", "tsv", "parquet")
 TABLES = ("csv", "tsv", "parquet")

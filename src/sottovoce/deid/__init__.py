@@ -5,15 +5,15 @@
 'call [REDACTED] in [REDACTED]'
 """
 
-from sottovoce.deid.alignment import Offsets, Replacement
 from sottovoce.deid.deidentifier import Deidentifier, Release
 from sottovoce.deid.detect import detector, evaluate
-from sottovoce.deid.fields import Fields
-from sottovoce.deid.labels import TYPES, LabelMap, read_labels
-from sottovoce.deid.mappings import MAPPINGS, mapping
+from sottovoce.deid.detect.labels import TYPES, LabelMap, read_labels
+from sottovoce.deid.detect.mappings import MAPPINGS, mapping
+from sottovoce.deid.files.alignment import Offsets, Replacement
+from sottovoce.deid.files.fields import Fields
 from sottovoce.deid.replace import Surrogates, Vault, public_surrogates, read_surrogates
-from sottovoce.deid.statement import ReleaseStatement
-from sottovoce.deid.strategies import Materials, Setting, Strategy
+from sottovoce.deid.replace.strategies import Materials, Setting, Strategy
+from sottovoce.deid.statement.release_statement import ReleaseStatement
 
 __all__ = [
     "MAPPINGS",

@@ -18,17 +18,17 @@ from typing import Any, NoReturn, cast
 
 from sottovoce import _validate
 from sottovoce.corpora import OUTSIDE, Span, Utterance
-from sottovoce.deid.alignment import Offsets, Piece, realigned, text_with, with_pieces
-from sottovoce.deid.derivation import Released
 from sottovoce.deid.detect import Combination, Detector, Evaluation, detector
 from sottovoce.deid.detect.detector import fingerprint, types_of, utterance_of
-from sottovoce.deid.fields import Fields
-from sottovoce.deid.keeping import TallyKeeper
-from sottovoce.deid.labels import TYPES, LabelMap
+from sottovoce.deid.detect.labels import TYPES, LabelMap
+from sottovoce.deid.files.alignment import Offsets, Piece, realigned, text_with, with_pieces
+from sottovoce.deid.files.fields import Fields
 from sottovoce.deid.replace import Cost, Mechanism, Scope, Vault
-from sottovoce.deid.statement import ReleaseStatement
-from sottovoce.deid.strategies import Materials, Setting, mechanism_for
-from sottovoce.deid.tally import Rows, Tally, key_of, random_numbers
+from sottovoce.deid.replace.strategies import Materials, Setting, mechanism_for
+from sottovoce.deid.statement.derivation import Released
+from sottovoce.deid.statement.release_statement import ReleaseStatement
+from sottovoce.deid.statement.shared_counts import TallyKeeper
+from sottovoce.deid.statement.unit_counts import Rows, Tally, key_of, random_numbers
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 

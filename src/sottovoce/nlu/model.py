@@ -19,13 +19,13 @@ from torch.nn import functional
 from sottovoce import _validate
 from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.crf import IMPOSSIBLE, Crf
-from sottovoce.nlu.data import Batch, Encodings
+from sottovoce.nlu.crf.linear_chain import IMPOSSIBLE, Crf
+from sottovoce.nlu.crf.viterbi import decode, log_partition, marginals
 from sottovoce.nlu.encoders.base import Encoded, Encoder, encoder_from_json
-from sottovoce.nlu.readout import Readout
+from sottovoce.nlu.encoders.whitening import Readout
+from sottovoce.nlu.fit.data import Batch, Encodings
+from sottovoce.nlu.fit.sharing import shared_names
 from sottovoce.nlu.schema import Schema
-from sottovoce.nlu.sharing import shared_names
-from sottovoce.nlu.viterbi import decode, log_partition, marginals
 
 TRIED_INTENTS = 5
 """How many of the likeliest intents are decoded with their own slots."""

@@ -6,29 +6,29 @@ model is adapted to each client (`Adaptation`, `rescore`). Nothing here loads to
 model is used.
 """
 
-from sottovoce.personalize.adaptation import Adaptation
-from sottovoce.personalize.cache import ClientCache
-from sottovoce.personalize.caps import Caps
-from sottovoce.personalize.counting import Counting
-from sottovoce.personalize.federation import clients_of, ledger_for, server_for
-from sottovoce.personalize.formats import FORMATS, read_nbest, write_nbest
-from sottovoce.personalize.language_model import LanguageModel, load_lm
-from sottovoce.personalize.marginals import Marginals
-from sottovoce.personalize.mixture import MixedLM
-from sottovoce.personalize.nbest import Hypothesis, NBest, by_client
-from sottovoce.personalize.ngram.training import train_ngram
-from sottovoce.personalize.pairs import SharedPairs, pair_vocabulary
-from sottovoce.personalize.phrases import PhraseCache
-from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.release import CountRelease
-from sottovoce.personalize.rescoring import Tuned, rescore, split_clients, tune_weights
-from sottovoce.personalize.rounds import CacheClient, RoundReport, run_rounds
-from sottovoce.personalize.scores import Weights
-from sottovoce.personalize.server import NobodyJoined, Refused, Server
-from sottovoce.personalize.smoothing import Dirichlet, JelinekMercer, Lidstone
-from sottovoce.personalize.stream import Personalisation
-from sottovoce.personalize.vocabulary import Vocabulary
-from sottovoce.personalize.wer import WordErrors, word_errors
+from sottovoce.personalize.federated.cache import ClientCache
+from sottovoce.personalize.federated.caps import Caps
+from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.federation import clients_of, ledger_for, server_for
+from sottovoce.personalize.federated.marginals import Marginals
+from sottovoce.personalize.federated.pairs import SharedPairs, pair_vocabulary
+from sottovoce.personalize.federated.plan import ReleasePlan
+from sottovoce.personalize.federated.release import CountRelease
+from sottovoce.personalize.federated.rounds import CacheClient, RoundReport, run_rounds
+from sottovoce.personalize.federated.server import NobodyJoined, Refused, Server
+from sottovoce.personalize.lm.language_model import LanguageModel, load_lm
+from sottovoce.personalize.lm.mixture import MixedLM
+from sottovoce.personalize.lm.ngram.training import train_ngram
+from sottovoce.personalize.lm.phrases import PhraseCache
+from sottovoce.personalize.lm.smoothing import Dirichlet, JelinekMercer, Lidstone
+from sottovoce.personalize.lm.vocabulary import Vocabulary
+from sottovoce.personalize.nbest.formats import FORMATS, read_nbest, write_nbest
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest, by_client
+from sottovoce.personalize.rescoring.adaptation import Adaptation
+from sottovoce.personalize.rescoring.run import Tuned, rescore, split_clients, tune_weights
+from sottovoce.personalize.rescoring.scores import Weights
+from sottovoce.personalize.rescoring.stream import Personalisation
+from sottovoce.personalize.rescoring.wer import WordErrors, word_errors
 
 __all__ = [
     "FORMATS",

@@ -27,11 +27,11 @@ from sottovoce.errors import (
 )
 from sottovoce.privacy.accounting import Entry, account
 from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.chain import Chain, Head, Link, Record
 from sottovoce.privacy.facts import Fact, Unprotected, fact_from_json
 from sottovoce.privacy.guarantee import Guarantee, Relation, Unit, rounded_up
-from sottovoce.privacy.history import MOST_EXECUTIONS, History, common, header
-from sottovoce.privacy.journal import Journal, create, read_journal
+from sottovoce.privacy.ledgers.chain import Chain, Head, Link, Record
+from sottovoce.privacy.ledgers.history import MOST_EXECUTIONS, History, common, header
+from sottovoce.privacy.ledgers.journal import Journal, create, read_journal
 
 __all__ = ["Budget", "Head", "Ledger"]
 

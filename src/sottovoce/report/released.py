@@ -106,7 +106,7 @@ def attacks(stage: Stage) -> list[AttackRow]:
 
 
 def _best_success(guarantee: Guarantee | None, prior: float | None) -> float | None:
-    from sottovoce.deid.attacks import best_success
+    from sottovoce.deid.attacks.reader import best_success
 
     if guarantee is None or prior is None:
         return None

@@ -10,8 +10,8 @@ import jinja2
 
 from sottovoce import __version__
 from sottovoce.audit.bounds import rounded_down
-from sottovoce.corpora.atomic import text_output
-from sottovoce.report import across
+from sottovoce.io.atomic import text_output
+from sottovoce.report import cross_run as across
 from sottovoce.report.comparison import Comparison, compare
 from sottovoce.report.numbers import claimed_epsilon, duration, percent, short, true_epsilon
 from sottovoce.report.plots import epsilon_chart

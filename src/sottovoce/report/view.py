@@ -7,7 +7,8 @@ from typing import Any
 from markupsafe import Markup
 
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report import across, comparison, derivation, entries, released
+from sottovoce.report import comparison, derivation, entries, released
+from sottovoce.report import cross_run as across
 from sottovoce.report.numbers import Measured, number
 from sottovoce.report.plots import VerdictLine, history_chart, roc_chart, verdict_chart
 from sottovoce.report.stage import Stage, Stated

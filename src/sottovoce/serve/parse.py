@@ -53,7 +53,7 @@ class Parsed(BaseModel):
 
 def load_parser(folder: str) -> Predict:
     """The model of a run folder, for one thread at a time."""
-    from sottovoce.nlu.run import load_run
+    from sottovoce.nlu.runs.run import load_run
 
     model = load_run(folder).model
     lock = threading.Lock()

@@ -15,20 +15,20 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from sottovoce.errors import InvalidInput, SottovoceError
-from sottovoce.personalize.adaptation import Adaptation
-from sottovoce.personalize.counting import Counting
-from sottovoce.personalize.language_model import LanguageModel, load_lm
-from sottovoce.personalize.marginals import Marginals
-from sottovoce.personalize.nbest import Hypothesis, NBest
-from sottovoce.personalize.rescoring import Tuned
-from sottovoce.personalize.scores import Weights
-from sottovoce.personalize.stream import (
+from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.marginals import Marginals
+from sottovoce.personalize.lm.language_model import LanguageModel, load_lm
+from sottovoce.personalize.lm.vocabulary import Vector
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
+from sottovoce.personalize.rescoring.adaptation import Adaptation
+from sottovoce.personalize.rescoring.run import Tuned
+from sottovoce.personalize.rescoring.scores import Weights
+from sottovoce.personalize.rescoring.stream import (
     Personalisation,
     adapted_scores,
     background_scores,
     personal_factors,
 )
-from sottovoce.personalize.vocabulary import Vector
 from sottovoce.serve.limits import Deadline, Workers
 from sottovoce.serve.problems import Refused
 from sottovoce.serve.requests import REFUSALS, Body

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from sottovoce.corpora.atomic import output
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import output
 
 
 def save_checkpoint(path: Path | str, state: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from sottovoce.privacy.guarantee import Guarantee, Relation, Statement, Unit
 from sottovoce.privacy.recipes import Decay, NoiseShape, NoiseSplit, TrainingRecipe
 from sottovoce.privacy.recipes import Method as PrivateMethod
 from sottovoce.privacy.recipes.training import decay_factors
-from sottovoce.training.scaling import LayerScales
+from sottovoce.training.edpsgd.scaling import LayerScales
 
 
 class Method(StrEnum):

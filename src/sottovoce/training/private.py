@@ -30,35 +30,35 @@ from sottovoce.errors import InvalidInput
 from sottovoce.privacy.facts import Fact, NoisySum, Sampling, ScaleSource, Unprotected
 from sottovoce.privacy.guarantee import Guarantee, Relation, Verdict
 from sottovoce.privacy.ledger import Budget, Ledger
-from sottovoce.privacy.merging import merge_workers
+from sottovoce.privacy.ledgers.merging import merge_workers
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.recipes import NoiseShape, NoiseSplit
 from sottovoce.privacy.sampling import SamplingKey
 from sottovoce.training.batches import Batches, numbered
 from sottovoce.training.checkpoint import load_checkpoint, save_checkpoint
-from sottovoce.training.clipping import (
-    AutomaticClipping,
-    Clipping,
-    FlatClipping,
-    PerLayerClipping,
-)
-from sottovoce.training.errors import NeighbourCheckFailed
-from sottovoce.training.gradients import (
+from sottovoce.training.checks.neighbours import NeighbourCheck
+from sottovoce.training.checks.ownership import Ownership
+from sottovoce.training.clipping.gradients import (
     ExactGradient,
     Gradient,
     OneByOneGradient,
     PlainGradient,
     trainable,
 )
-from sottovoce.training.neighbours import NeighbourCheck
+from sottovoce.training.clipping.styles import (
+    AutomaticClipping,
+    Clipping,
+    FlatClipping,
+    PerLayerClipping,
+)
+from sottovoce.training.distributed.all_reduce import Part, parts
+from sottovoce.training.distributed.workers import Worker, digest_of
+from sottovoce.training.edpsgd.scale_release import ScaleRelease
+from sottovoce.training.edpsgd.scaling import LayerScales
+from sottovoce.training.errors import NeighbourCheckFailed
 from sottovoce.training.noise import TensorNoise
-from sottovoce.training.ownership import Ownership
 from sottovoce.training.plan import ClippingStyle, Method, Plan
-from sottovoce.training.scale_release import ScaleRelease
-from sottovoce.training.scaling import LayerScales
 from sottovoce.training.step import Step
-from sottovoce.training.sums import Part, parts
-from sottovoce.training.workers import Worker, digest_of
 
 PRECISIONS = (torch.float32, torch.float64, torch.bfloat16)
 SAME_EXAMPLES = "every worker holds the same examples in the same order"

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from sottovoce.errors import InvalidInput
 from sottovoce.training.batches import Piece
-from sottovoce.training.gradients import Gradient
-from sottovoce.training.neighbours import NeighbourCheck, Trial
+from sottovoce.training.checks.neighbours import NeighbourCheck, Trial
+from sottovoce.training.clipping.gradients import Gradient
 
 
 class Step:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sottovoce.corpora import Utterance
 from sottovoce.deid.detect import Evaluation, Gazetteer, Gold, evaluate
 from sottovoce.deid.detect.evaluation import recall_lower_bound
-from sottovoce.deid.labels import LabelMap
+from sottovoce.deid.detect.labels import LabelMap
 from sottovoce.errors import InvalidInput
 
 LABELS = LabelMap({"who": "PER", "where": "LOC"}, frozenset({"what"}))

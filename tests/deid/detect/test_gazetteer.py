@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sottovoce.corpora import Span
 from sottovoce.deid.detect import Gazetteer, detector
 from sottovoce.deid.detect.detector import utterance_of
-from sottovoce.deid.words import words_of
+from sottovoce.deid.detect.words import words_of
 from sottovoce.errors import InvalidInput
 
 WORDS = st.sampled_from(["new", "york", "anna", "lee", "of", "port", "x"])

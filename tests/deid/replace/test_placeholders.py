@@ -3,7 +3,7 @@ import math
 import pytest
 from tests.deid.replace.channels import objections, outputs
 
-from sottovoce.deid.labels import TYPES
+from sottovoce.deid.detect.labels import TYPES
 from sottovoce.deid.replace import Placeholder, channel_epsilon
 from sottovoce.deid.replace.placeholders import EXEMPLARS, exemplar
 from sottovoce.errors import InvalidInput

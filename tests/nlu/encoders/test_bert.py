@@ -8,9 +8,9 @@ from tests.nlu.tiny import SCHEMA, UTTERANCES, shake, tiny_bert
 from tests.training.reference import Partition, assert_exact
 
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.data import Encodings
 from sottovoce.nlu.encoders.base import encoder_from_json
 from sottovoce.nlu.encoders.bert import PAPER_SHAPE, Bert, minilm_folder, save_encoder
+from sottovoce.nlu.fit.data import Encodings
 from sottovoce.nlu.model import JointModel
 
 

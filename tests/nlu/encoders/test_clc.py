@@ -8,10 +8,10 @@ from tests.training.reference import Partition, assert_exact
 
 from sottovoce.corpora.wordvectors import WordVectors
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.data import Encodings
 from sottovoce.nlu.encoders.base import Encoder, encoder_from_json
 from sottovoce.nlu.encoders.clc import Clc, ClcShape
 from sottovoce.nlu.encoders.words import Words, WordSource
+from sottovoce.nlu.fit.data import Encodings
 from sottovoce.nlu.model import JointModel
 
 

@@ -4,7 +4,6 @@ from tests.nlu.tiny import SCHEMA, UTTERANCES, shake, tiny_bert, tiny_clc
 from tests.training.reference import Partition, assert_exact
 
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.data import Encodings
 from sottovoce.nlu.encoders.base import Encoder
 from sottovoce.nlu.encoders.tuning import (
     LoraLinear,
@@ -15,6 +14,7 @@ from sottovoce.nlu.encoders.tuning import (
     trained_names,
     tune,
 )
+from sottovoce.nlu.fit.data import Encodings
 from sottovoce.nlu.model import JointModel
 
 

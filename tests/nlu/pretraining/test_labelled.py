@@ -8,7 +8,7 @@ from tests.nlu.tiny import UTTERANCES, tiny_bert
 
 from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.fitting import Moment
+from sottovoce.nlu.fit.loop import Moment
 from sottovoce.nlu.pretraining import LabelledPlan, Watching, adapt, chosen
 
 TAGGED = (

@@ -8,7 +8,7 @@ from tests.nlu.tiny import PIECES, tiny_bert
 
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.bert import Bert
-from sottovoce.nlu.fitting import Moment
+from sottovoce.nlu.fit.loop import Moment
 from sottovoce.nlu.pretraining import MaskedPlan, Watching, guess
 from sottovoce.nlu.pretraining.masked import _Guesser
 

@@ -7,10 +7,10 @@ import torch
 from tests.nlu.tiny import UTTERANCES, tiny_bert
 
 from sottovoce.errors import InvalidInput
+from sottovoce.io.staging import write_together
 from sottovoce.nlu.encoders.bert import save_encoder
+from sottovoce.nlu.encoders.whitening import Evening, ReadoutPlan
 from sottovoce.nlu.pretraining import has_reading, learn_reading, load_reading, reading_files
-from sottovoce.nlu.readout import Evening, ReadoutPlan
-from sottovoce.nlu.staging import write_together
 
 PLAN = ReadoutPlan(evening=Evening.WHITEN, components=5, window=1)
 

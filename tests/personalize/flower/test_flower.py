@@ -18,15 +18,15 @@ import pytest
 
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import RunFolder
-from sottovoce.personalize.counting import Counting
-from sottovoce.personalize.federation import clients_of, ledger_for, server_for
-from sottovoce.personalize.formats import write_nbest
-from sottovoce.personalize.marginals import Marginals
-from sottovoce.personalize.nbest import Hypothesis, NBest
-from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.rounds import run_rounds
-from sottovoce.personalize.server import NobodyJoined
-from sottovoce.personalize.vocabulary import Vocabulary
+from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.federation import clients_of, ledger_for, server_for
+from sottovoce.personalize.federated.marginals import Marginals
+from sottovoce.personalize.federated.plan import ReleasePlan
+from sottovoce.personalize.federated.rounds import run_rounds
+from sottovoce.personalize.federated.server import NobodyJoined
+from sottovoce.personalize.lm.vocabulary import Vocabulary
+from sottovoce.personalize.nbest.formats import write_nbest
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.noise import NoiseSource

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.caps import Caps
-from sottovoce.personalize.counting import Counting
+from sottovoce.personalize.federated.caps import Caps
+from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.personalize.flower.secure import SecureRanges
-from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.vocabulary import Vector
+from sottovoce.personalize.lm.vocabulary import Vector
 from sottovoce.privacy.guarantee import Unit
 
 with warnings.catch_warnings():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.compiling import assert_left_alone, assert_refused, compiled_or_skip
 from torch import Tensor, nn
 
-from sottovoce.training.bookkeeping import BookKeeper
+from sottovoce.training.clipping.bookkeeping import BookKeeper
 from sottovoce.training.kernel import lstm
 from sottovoce.training.kernel.lstm import (
     SOURCE,

@@ -11,7 +11,7 @@ from tests.compiling import assert_left_alone, assert_refused, compiled_or_skip
 from torch import Tensor, nn
 
 from sottovoce.training import kernel
-from sottovoce.training.bookkeeping import BookKeeper
+from sottovoce.training.clipping.bookkeeping import BookKeeper
 from sottovoce.training.kernel import products
 from sottovoce.training.kernel.products import (
     FEWEST_ROWS,

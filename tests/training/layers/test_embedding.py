@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.training.reference import Partition, assert_exact, few, partitions, score, seeds
 from torch import nn
 
-from sottovoce.training.bookkeeping import BookKeeper
+from sottovoce.training.clipping.bookkeeping import BookKeeper
 from sottovoce.training.errors import UnsupportedLayer
 
 

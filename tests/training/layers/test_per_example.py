@@ -8,7 +8,7 @@ from hypothesis import given
 from tests.training.reference import Partition, assert_exact, few, partitions, score, seeds
 from torch import Tensor, nn
 
-from sottovoce.training.bookkeeping import BookKeeper
+from sottovoce.training.clipping.bookkeeping import BookKeeper
 from sottovoce.training.errors import UnsupportedLayer
 from sottovoce.training.layers import expanded, one_by_one, rule_for
 from sottovoce.training.layers.registry import _RULES

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.training.reference import seeds
 from torch import nn
 
-from sottovoce.training.bookkeeping import BookKeeper
+from sottovoce.training.clipping.bookkeeping import BookKeeper
 from sottovoce.training.records import tape
 
 EXAMPLES, WIDTH, ROWS = 16, 64, 8

@@ -17,8 +17,8 @@ import numpy as np
 from sottovoce.audit import _checks
 from sottovoce.audit._checks import Flags, Scores
 from sottovoce.audit.scoring import TrainReference, log_probabilities
-from sottovoce.corpora.atomic import output
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import output
 from sottovoce.privacy.noise import NoiseSource
 
 Record = TypeVar("Record")

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from sottovoce.cli.demo.recipes import recipes
 from sottovoce.cli.demo.typing import typed
-from sottovoce.cli.statements import claimed_epsilon, print_comparison, true_epsilon
+from sottovoce.cli.shared.statements import claimed_epsilon, print_comparison, true_epsilon
 from sottovoce.corpora import Utterance, read
 from sottovoce.privacy.guarantee import Claim, Guarantee
 
@@ -130,7 +130,7 @@ def _train(output: Path, console: Console) -> Iterator[Row]:
 def _federate(output: Path, console: Console) -> Iterator[Row]:
     console.print("\n[bold]5. What people say, learnt from their devices in five rounds[/]")
     from sottovoce.cli.demo.recogniser import heard, write_public_text
-    from sottovoce.personalize.formats import write_nbest
+    from sottovoce.personalize.nbest.formats import write_nbest
 
     utterances = list(read(output / CORPUS))
     users = sorted({utterance.user for utterance in utterances})

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from sottovoce.corpora import OUTSIDE, Utterance
-from sottovoce.corpora.atomic import text_output
-from sottovoce.personalize.nbest import Hypothesis, NBest
+from sottovoce.io.atomic import text_output
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 
 HYPOTHESES = 5
 MISHEARD = 0.35

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from sottovoce._validate import at_least_one, one_of
-from sottovoce.corpora.atomic import output
 from sottovoce.corpora.records import Utterance
 from sottovoce.corpora.synthetic.carriers import MOST_HOLES, Carrier, catalogue
 from sottovoce.corpora.synthetic.domains import NAMES
@@ -20,6 +19,7 @@ from sottovoce.corpora.synthetic.draws import GOLDEN, key, mix, unit
 from sottovoce.corpora.synthetic.people import People
 from sottovoce.corpora.synthetic.speech import PLACES, agree, repair, stumble
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import output
 
 BLOCK = 4096
 STUMBLES = 0.06  # share of the utterances with a filler or a false start

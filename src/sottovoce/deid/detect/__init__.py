@@ -1,13 +1,13 @@
 """Finding private values: detectors, how several of them are combined, and how good they are."""
 
 from sottovoce.deid.detect.combination import Combination, merged
+from sottovoce.deid.detect.crf.tagger import Tagger
 from sottovoce.deid.detect.detector import Detector
 from sottovoce.deid.detect.evaluation import Evaluation, TypeRecall, evaluate
 from sottovoce.deid.detect.gazetteer import Gazetteer
 from sottovoce.deid.detect.gold import Gold
-from sottovoce.deid.detect.names import detector
 from sottovoce.deid.detect.patterns import Patterns
-from sottovoce.deid.detect.tagger import Tagger
+from sottovoce.deid.detect.registry import detector
 
 __all__ = [
     "Combination",

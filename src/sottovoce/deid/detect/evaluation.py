@@ -18,8 +18,8 @@ from scipy import stats
 from sottovoce import _validate
 from sottovoce.corpora import Span, Utterance, spans_of
 from sottovoce.deid.detect.detector import Detector, fingerprint
-from sottovoce.deid.labels import LabelMap
-from sottovoce.deid.words import Word, words_of
+from sottovoce.deid.detect.labels import LabelMap
+from sottovoce.deid.detect.words import Word, words_of
 from sottovoce.errors import InvalidInput
 
 CONFIDENCE = 0.95

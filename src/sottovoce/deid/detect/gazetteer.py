@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sottovoce.corpora import Span, Utterance
-from sottovoce.deid.words import WORD, lowered, plain_words, words_of
+from sottovoce.deid.detect.words import WORD, lowered, plain_words, words_of
 from sottovoce.errors import InvalidInput
 
 _END = ""

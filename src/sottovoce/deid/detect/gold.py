@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sottovoce.corpora import Span, Utterance, spans_of
-from sottovoce.deid.labels import LabelMap
-from sottovoce.deid.mappings import mapping
+from sottovoce.deid.detect.labels import LabelMap
+from sottovoce.deid.detect.mappings import mapping
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 from sottovoce.corpora import Span, Utterance
 from sottovoce.deid.detect.numeric import NUMERIC, iban
 from sottovoce.deid.detect.spoken import SPOKEN
-from sottovoce.deid.words import lowered
+from sottovoce.deid.detect.words import lowered
 
 _START = r"(?<!\w)(?:[+(]\d|[$€£¥] ?\d|\d)"
 _NUMBER = re.compile(_START)

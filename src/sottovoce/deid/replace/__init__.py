@@ -1,6 +1,5 @@
 """Replacing private values: mechanisms, one a file, and the surrogates they draw from."""
 
-from sottovoce.deid.replace.alike import Alike
 from sottovoce.deid.replace.dates import DateShift
 from sottovoce.deid.replace.histogram import PrivateHistogram
 from sottovoce.deid.replace.kernel import Kernel
@@ -12,6 +11,7 @@ from sottovoce.deid.replace.response import TruncatedResponse
 from sottovoce.deid.replace.semantic import SemanticExponential
 from sottovoce.deid.replace.surrogates import Surrogates, even, from_corpus, read_surrogates
 from sottovoce.deid.replace.vault import Consistent, Vault
+from sottovoce.deid.replace.within_class import Alike
 
 __all__ = [
     "Alike",

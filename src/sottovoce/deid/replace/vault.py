@@ -20,11 +20,11 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sottovoce import _validate
-from sottovoce.corpora.atomic import output
 from sottovoce.deid.replace.letters import canonical, in_case_of
 from sottovoce.deid.replace.mechanism import Cost, Scope, sources
 from sottovoce.deid.replace.surrogates import Surrogates
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import output
 from sottovoce.privacy.noise import NoiseSource
 
 KEY_BYTES = 32

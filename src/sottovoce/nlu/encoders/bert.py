@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from sottovoce import _validate
 from sottovoce._transformers import quiet
 from sottovoce.errors import InvalidInput
+from sottovoce.io.staging import VALID, settle, write_together
 from sottovoce.nlu.encoders.base import Encoded, Encoder, Prepared
 from sottovoce.nlu.encoders.pieces import Marks, Pieces
 from sottovoce.nlu.encoders.tuning import merged_state
-from sottovoce.nlu.staging import VALID, settle, write_together
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

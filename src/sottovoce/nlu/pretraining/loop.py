@@ -15,7 +15,7 @@ from torch.optim import AdamW
 
 from sottovoce import __version__
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.fitting import Moment
+from sottovoce.nlu.fit.loop import Moment
 from sottovoce.training.checkpoint import load_checkpoint, save_checkpoint
 
 SAVES = 20

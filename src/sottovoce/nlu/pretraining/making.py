@@ -15,14 +15,14 @@ from sottovoce import __version__
 from sottovoce.corpora import Utterance, read
 from sottovoce.corpora.parts import load_parts
 from sottovoce.errors import InvalidInput
+from sottovoce.io.staging import write_together
 from sottovoce.nlu.encoders.bert import Bert, save_encoder
-from sottovoce.nlu.fitting import Moment
+from sottovoce.nlu.fit.loop import Moment
+from sottovoce.nlu.fit.recipes import reading_for
 from sottovoce.nlu.pretraining.labelled import LabelledPlan, adapt, chosen
 from sottovoce.nlu.pretraining.loop import Pretrained, Watching
 from sottovoce.nlu.pretraining.masked import MaskedPlan, guess
 from sottovoce.nlu.pretraining.reading import learn_reading, reading_files
-from sottovoce.nlu.recipes import reading_for
-from sottovoce.nlu.staging import write_together
 
 RECORD = "pretraining.json"
 PAPER = "paper"

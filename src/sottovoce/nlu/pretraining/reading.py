@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sottovoce.errors import InvalidInput
+from sottovoce.io.staging import find, settle
 from sottovoce.nlu.encoders.bert import Bert, Summary
-from sottovoce.nlu.readout import Readout, ReadoutPlan
-from sottovoce.nlu.staging import find, settle
+from sottovoce.nlu.encoders.whitening import Readout, ReadoutPlan
 
 READOUT, WEIGHTS = "readout.json", "readout.safetensors"
 

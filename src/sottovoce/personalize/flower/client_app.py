@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.federation import clients_of
+from sottovoce.personalize.federated.federation import clients_of
+from sottovoce.personalize.federated.rules import same_rules
 from sottovoce.personalize.flower.masking import mask_when_asked, to_be_masked
 from sottovoce.personalize.flower.settings import FederationSettings
-from sottovoce.personalize.formats import read_nbest
-from sottovoce.personalize.nbest import NBest, by_client
-from sottovoce.personalize.rules import same_rules
-from sottovoce.personalize.vocabulary import Vocabulary
+from sottovoce.personalize.lm.vocabulary import Vocabulary
+from sottovoce.personalize.nbest.formats import read_nbest
+from sottovoce.personalize.nbest.lists import NBest, by_client
 from sottovoce.privacy.recipes.federate import Release
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.flower.secure import SecureRanges
-from sottovoce.personalize.vocabulary import Vector
+from sottovoce.personalize.lm.vocabulary import Vector
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message, RecordDict

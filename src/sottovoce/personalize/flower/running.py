@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from sottovoce import _validate
-from sottovoce.corpora.atomic import text_output
+from sottovoce.io.atomic import text_output
+from sottovoce.personalize.federated.rounds import RoundReport, check_released
 from sottovoce.personalize.flower.interpreter import ready_for_ray
 from sottovoce.personalize.flower.settings import FederationSettings
-from sottovoce.personalize.rounds import RoundReport, check_released
 
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",

@@ -23,9 +23,9 @@ import numpy as np
 
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.server import PLAUSIBLE_MASS
-from sottovoce.personalize.vocabulary import Vector
+from sottovoce.personalize.federated.plan import ReleasePlan
+from sottovoce.personalize.federated.server import PLAUSIBLE_MASS
+from sottovoce.personalize.lm.vocabulary import Vector
 from sottovoce.privacy.guarantee import Unit
 
 # Flower computes in 32-bit words.
@@ -37,8 +37,8 @@ _LARGEST_QUANTISED = 2**31 - 1
 class SecureRanges:
     """Arguments of `SecAggPlusWorkflow`; every client sends its counts with a weight of 1.
 
-    >>> from sottovoce.personalize.counting import Counting
-    >>> from sottovoce.personalize.caps import Caps
+    >>> from sottovoce.personalize.federated.counting import Counting
+    >>> from sottovoce.personalize.federated.caps import Caps
     >>> plan = ReleasePlan(counting=Counting(integer=True), unit=Unit.USER, caps=Caps(100.0))
     >>> SecureRanges.of(plan, clients=1000).arguments()["clipping_range"]
     6400.0

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.federation import server_for
+from sottovoce.personalize.federated.federation import server_for
+from sottovoce.personalize.federated.plan import ReleasePlan
+from sottovoce.personalize.federated.publishing import federation_folder
+from sottovoce.personalize.federated.rounds import RoundReport, finish, key_of_run
+from sottovoce.personalize.federated.server import Refused, Server
 from sottovoce.personalize.flower.secure import SecureRanges
 from sottovoce.personalize.flower.settings import FederationSettings
-from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.publishing import federation_folder
-from sottovoce.personalize.rounds import RoundReport, finish, key_of_run
-from sottovoce.personalize.server import Refused, Server
-from sottovoce.personalize.vocabulary import Vector, Vocabulary
+from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
 from sottovoce.privacy.guarantee import SEEDED_STAMP
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.noise import NoiseSource

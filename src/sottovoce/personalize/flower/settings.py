@@ -11,9 +11,9 @@ from typing import Any, Self
 
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.plan import ReleasePlan
-from sottovoce.personalize.publishing import Publication
-from sottovoce.personalize.server import PLAUSIBLE_MASS
+from sottovoce.personalize.federated.plan import ReleasePlan
+from sottovoce.personalize.federated.publishing import Publication
+from sottovoce.personalize.federated.server import PLAUSIBLE_MASS
 from sottovoce.privacy.sampling import SamplingKey
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from sottovoce.report.across import Point
+from sottovoce.report.cross_run import Point
 from sottovoce.report.numbers import short
 from sottovoce.report.plots.axes import Axis, EpsilonAxis, around
 from sottovoce.report.plots.canvas import Canvas

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from sottovoce.errors import InvalidInput
+from sottovoce.training.clipping.totals import ClippedSums
 from sottovoce.training.records.gram import GramCache
 from sottovoce.training.records.grouping import Grouping
 from sottovoce.training.records.inner import shared_product
 from sottovoce.training.records.lookup import Lookup
 from sottovoce.training.records.record import Record
 from sottovoce.training.records.weights import GroupWeights, spread
-from sottovoce.training.totals import ClippedSums
 
 # Products are added up in floating point, and what cancels leaves its rounding errors behind. A
 # norm that came out too small would let a gradient pass unclipped, so as many units in the last

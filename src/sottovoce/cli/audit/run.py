@@ -1,0 +1,298 @@
+"""`sottovoce audit RUN`: attacks on a trained run, and what they prove, beside its guarantee.
+
+The audit knows scoring functions and the models know nothing of attacks; here they meet.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sottovoce.cli.shared.canaries import planted
+from sottovoce.cli.shared.console import json_option, print_json, progress
+from sottovoce.corpora import Utterance
+from sottovoce.corpora.parts import Parts, load_parts
+from sottovoce.corpora.splits import By, Split, parse_ratios
+from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from sottovoce.audit import AuditResult
+    from sottovoce.audit.scoring import ScoringFunction
+    from sottovoce.nlu.fit.settings import Settings
+    from sottovoce.nlu.model import JointModel
+    from sottovoce.nlu.schema import Schema
+
+    Scoring = ScoringFunction[Utterance]
+
+REFERENCES = "references"
+ATTACKS = ("loss", "shadow", "lira", "rmia", "one-run", "all")
+
+
+@click.command("run")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--attack",
+    "attacks",
+    type=click.Choice(ATTACKS),
+    multiple=True,
+    default=("all",),
+    show_default=True,
+    help="Which to run; all takes those that can. May be given several times.",
+)
+@click.option(
+    "--data", type=click.Path(exists=True), help="Training data [default: as the run says]."
+)
+@click.option("--test", type=click.Path(exists=True), help="Data the model has not seen.")
+@click.option("--split", metavar="T:V:T", help="How DATA was split, such as 45:5:50.")
+@click.option(
+    "--shadow",
+    "shadow_data",
+    type=click.Path(exists=True),
+    help="Public corpus for a shadow model.",
+)
+@click.option(
+    "--references", type=click.IntRange(min=2), default=4, show_default=True,
+    help="Reference models of LiRA and RMIA.",
+)  # fmt: skip
+@click.option(
+    "--most", type=click.IntRange(min=1), default=2000, show_default=True,
+    help="Members to try, and as many others.",
+)  # fmt: skip
+@click.option(
+    "--guesses", type=click.IntRange(min=1),
+    help="Canaries that one-run guesses; fix this beforehand [default: a tenth of them].",
+)  # fmt: skip
+@click.option(
+    "--confidence", type=float, default=0.95, show_default=True, help="Of intervals and bounds."
+)
+@click.option(
+    "--publish",
+    is_flag=True,
+    help="Also write audit.json to where it is shared, and into the model card; it is computed "
+    "from private data, and not covered.",
+)
+@json_option
+def audit_run(
+    run: Path,
+    attacks: tuple[str, ...],
+    data: str | None,
+    test: str | None,
+    split: str | None,
+    shadow_data: str | None,
+    references: int,
+    most: int,
+    guesses: int | None,
+    confidence: float,
+    publish: bool,
+    as_json: bool,
+) -> None:
+    """Attack the trained run in the folder RUN and write private/audit.json into it.
+
+    The loss attack is free; lira and rmia train reference models (kept in RUN/private, so an
+    interrupted audit goes on); shadow needs --shadow; one-run needs a run of train --canaries.
+
+    \b
+    Example: sottovoce audit run/ --attack loss --attack rmia --json
+    """
+    if "shadow" in attacks and shadow_data is None:
+        raise InvalidInput("Expected a public corpus for the shadow attack with --shadow.")
+    result = audit_folder(
+        run,
+        attacks,
+        load_parts_of(run, data=data, test=test, split=split),
+        shadow=None if shadow_data is None else load_parts(shadow_data),
+        references=references,
+        most=most,
+        guesses=guesses,
+        confidence=confidence,
+    )
+    result.write(run)
+    RunFolder(run).protect()
+    if publish:
+        result.write(run, publish=True)
+        _renew_card(run)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        print_audit(result)
+
+
+def audit_folder(
+    folder: Path,
+    attacks: Sequence[str],
+    parts: Parts,
+    *,
+    shadow: Parts | None = None,
+    references: int = 4,
+    most: int = 2000,
+    guesses: int | None = None,
+    confidence: float = 0.95,
+) -> "AuditResult":
+    """Run attacks on a run folder whose training data is `parts`."""
+    from sottovoce.audit import audit_model
+    from sottovoce.audit.attacks.membership import Attack
+    from sottovoce.audit.duplicates import candidates, words
+    from sottovoce.nlu.fit.settings import Settings
+    from sottovoce.nlu.runs.run import load_run
+    from sottovoce.privacy.guarantee import Guarantee
+    from sottovoce.privacy.noise import NoiseSource
+
+    loaded = load_run(folder)
+    known_run = RunFolder(folder).read_run(private=True)
+    model, settings = loaded.model, Settings.from_json(known_run["asked"])
+    guarantee = Guarantee.from_json(loaded.run["guarantee"])
+    known = list(filter(model.schema.fits(), parts.test))
+    # The same stand trial every time, so that reference models that were kept are of use.
+    drawn = NoiseSource.seeded(0)
+    tried = candidates(parts.train, known, sentence=words, source=drawn, most=most)
+    wanted = None if "all" in attacks else {Attack(name) for name in attacks}
+    asked_for_references = wanted is None or wanted & {Attack.LIRA, Attack.RMIA}
+    asked_for_shadow = shadow is not None and (wanted is None or Attack.SHADOW in wanted)
+    with progress("Training reference models", unit="models", total=references) as tell:
+        result = audit_model(
+            model.log_probabilities,
+            tried,
+            attacks=wanted,
+            train=_trainer(settings, model, parts) if asked_for_references else None,
+            models=references,
+            folder=RunFolder(folder).private(REFERENCES)
+            / _name((*tried.members, *tried.non_members), references),
+            shadow=_shadow(settings, shadow, model) if shadow and asked_for_shadow else None,
+            canaries=planted(folder, guarantee.relation),
+            guesses=guesses,
+            guarantee=guarantee,
+            confidence=confidence,
+            progress=tell,
+        )
+    if left := len(parts.test) - len(known):
+        note = f"{left} test utterances were left out: the model does not know their labels"
+        result = replace(result, notes=(*result.notes, note))
+    return result
+
+
+def _name(records: Sequence[Utterance], models: int) -> str:
+    """A folder for every attack of its own: other records, or another number of models."""
+    digest = hashlib.blake2b(digest_size=6)
+    for record in records:
+        digest.update(repr(record).encode() + b"\0")
+    return f"{models}-{digest.hexdigest()}"
+
+
+def load_parts_of(
+    run: Path, *, data: str | None = None, test: str | None = None, split: str | None = None
+) -> Parts:
+    """The data a run was trained on: as named here, or as its run.json remembers."""
+    try:
+        known: Any = RunFolder(run).read_run(private=True)
+    except InvalidInput:
+        raise InvalidInput(f"Expected a trained run in {run}, found none.") from None
+    if not {"asked", "configuration", "guarantee"} <= known.keys():
+        raise InvalidInput(f"Expected a run of `sottovoce train` in {run}, got another one.")
+    source: dict[str, Any] = known.get("source") or {}
+    path = data or source.get("data")
+    if path is None or not Path(path).exists():
+        raise InvalidInput(
+            f"Expected the training data of {run} with --data, because "
+            + ("the run does not name it." if path is None else f"{path} is not there.")
+        )
+    ratios = split or (source.get("split") if data is None else None)
+    by: By = "user" if known["configuration"].get("unit") == "user" else "id"
+    parts = load_parts(
+        path,
+        split=None if ratios is None else Split(ratios=parse_ratios(ratios), by=by),
+        test=test or (source.get("test") if data is None else None),
+    )
+    if not parts.test:
+        raise InvalidInput(
+            f"Expected data that {run} has not seen, in {path} or with --test, found none."
+        )
+    return parts
+
+
+def _trainer(
+    settings: "Settings", model: "JointModel", parts: Parts
+) -> "Callable[[Sequence[Utterance], int], Scoring]":
+    """Another model like the audited one: the same settings and labels, other records."""
+
+    def make(records: Sequence[Utterance], index: int) -> "Scoring":
+        other = Parts(name=parts.name, train=tuple(records))
+        return _trained(settings, other, model.schema, index).log_probabilities
+
+    return make
+
+
+def _trained(settings: "Settings", parts: Parts, schema: "Schema", index: int) -> "JointModel":
+    """A model by the settings of another, but for its size and its seed."""
+    from sottovoce.nlu.runs.experiment import train
+
+    seed = None if settings.seed is None else settings.seed + 1 + index
+    like = replace(settings, population=None, seed=seed)
+    with TemporaryDirectory() as folder:
+        # A vocabulary is paid for in a ledger, which needs a place.
+        place = Path(folder) if like.vocabulary == "dp" else None
+        return train(like, parts, schema, folder=place).model
+
+
+def _shadow(settings: "Settings", public: Parts, model: "JointModel") -> "Scoring":
+    """The membership scores of an attack model that a shadow model on public data has taught."""
+    from sottovoce.audit.attacks.shadow import ShadowAttack, sorted_features
+    from sottovoce.audit.duplicates import candidates, words
+    from sottovoce.nlu.schema import Schema
+    from sottovoce.privacy.noise import NoiseSource
+
+    if not public.test:
+        raise InvalidInput(f"Expected a test part in the shadow corpus {public.name}, found none.")
+    schema = Schema.of((*public.train, *public.test), declared=True)
+    taught = _trained(settings, replace(public, valid=(), test=()), schema, 0)
+    tried = candidates(public.train, public.test, sentence=words, source=NoiseSource())
+    attack = ShadowAttack.learn(
+        sorted_features(*taught.scores(tried.members)),
+        sorted_features(*taught.scores(tried.non_members)),
+    )
+
+    def score(records: Sequence[Utterance]) -> "ArrayLike":
+        return attack.score(sorted_features(*model.scores(records)))
+
+    return score
+
+
+def _renew_card(folder: Path) -> None:
+    """The model card tells of the audit from now on."""
+    from sottovoce.nlu.runs.card import write_card
+
+    write_card(folder)
+
+
+def print_audit(result: "AuditResult") -> None:
+    """Attacks in a table, the bound beside the guarantee, and what did not run."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), header_style="bold")
+    for heading in ("attack", "AUC", "interval", "found at 0.1 % FPR", "found at 1 % FPR"):
+        table.add_column(heading, justify="left" if heading == "attack" else "right")
+    best = result.strongest
+    for attack in result.attacks:
+        low, high = attack.auc_interval
+        rates = [
+            f"{rate.true_positive_rate:.1%}" if rate.resolved else "too few"
+            for rate in attack.rates
+        ]
+        mark = " (strongest)" if attack is best else ""
+        table.add_row(attack.attack + mark, f"{attack.auc:.3f}", f"{low:.3f}-{high:.3f}", *rates)
+    console = Console()
+    console.print(table)
+    for bound in result.bounds:
+        console.print(str(bound), highlight=False, markup=False)
+    if result.guarantee is not None:
+        console.print(f"Guarantee: {result.guarantee}", highlight=False, markup=False)
+    for sentence in (*result.defects(), *result.not_compared(), *result.notes):
+        console.print(f"- {sentence}", highlight=False, markup=False)

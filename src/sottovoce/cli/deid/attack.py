@@ -1,0 +1,87 @@
+"""`sottovoce deid attack`: what a reader of a release finds out, beside its epsilon."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sottovoce.cli.deid.options import chosen_labels, detector_options, labels_option
+from sottovoce.cli.shared.console import json_option, print_json, track
+from sottovoce.cli.shared.reading import open_corpus, reading_options
+from sottovoce.deid import detector
+from sottovoce.deid.attacks.masked_lm import MaskedModel
+from sottovoce.deid.attacks.pairing import told_values
+from sottovoce.deid.attacks.run import assault
+from sottovoce.deid.files.manifest import described
+from sottovoce.deid.files.manifest import verify as verify_release
+from sottovoce.io.atomic import text_output
+
+SUFFIX = ".attack.json"
+
+
+@click.command()
+@click.argument("original", metavar="ORIGINAL")
+@click.argument("released", metavar="RELEASED")
+@detector_options
+@labels_option
+@click.option("--masked-lm", help="Folder of a masked language model, for one more attack.")
+@reading_options
+@json_option
+def attack(
+    original: str,
+    released: str,
+    detector_name: str,
+    caution: float | None,
+    labels: str,
+    masked_lm: str | None,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Attack RELEASED, which was made of ORIGINAL, and write RELEASED.attack.json.
+
+    Name the detector that it was made with: the attacks are judged by what it found.
+
+    \b
+    Example:
+      sottovoce deid attack calls.jsonl released.jsonl --json
+    """
+    manifest = verify_release(released, source=original)
+    chosen = detector(detector_name, chosen_labels(labels), caution=caution)
+    model = None if masked_lm is None else MaskedModel(masked_lm)
+    told = told_values(
+        track(open_corpus(original, **reading), "Reading", unit="utterances"),
+        open_corpus(released, **reading),
+        chosen,
+    )
+    result: dict[str, Any] = {
+        "verb": "deid attack",
+        "original": described(original),
+        "released": described(released),
+        "types": assault(told, manifest, model),
+    }
+    with text_output(f"{released}{SUFFIX}") as stream:
+        stream.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
+    if as_json:
+        print_json(result)
+        return
+    for kind, found in result["types"].items():
+        _show(kind, found)
+    click.echo(f"Wrote {Path(released).name}{SUFFIX}.")
+
+
+def _show(kind: str, found: dict[str, Any]) -> None:
+    bound = "" if found["allowed"] is None else f", which allows {found['allowed']:.3f}"
+    epsilon = f"{float(found['epsilon']):.4g}"  # "inf" is written as text
+    click.echo(f"{kind}: {found['values']:,} values, epsilon {epsilon} a token{bound}")
+    longest = max(len(each["attack"]) for each in found["attacks"])
+    for each in found["attacks"]:
+        low, high = each["interval"]
+        name, above = f"{each['attack']}:".ljust(longest + 1), each["above_prior"]
+        chance = "  (more than chance)" if each["is_above_prior"] else ""
+        click.echo(
+            f"  {name} {each['success']:.3f} ({low:.3f} to {high:.3f}), blind "
+            f"{each['prior']:.3f}, above it {above:+.3f}{chance}"
+        )
+    if found["exceeds_epsilon"]:
+        click.echo("  More than epsilon allows: the statement is wrong.", err=True)

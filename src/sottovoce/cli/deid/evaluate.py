@@ -1,0 +1,52 @@
+"""`sottovoce deid evaluate`: how much a detector finds."""
+
+import json
+from typing import Any
+
+import click
+
+from sottovoce.cli.deid.options import chosen_labels, detector_options, labels_option
+from sottovoce.cli.shared.console import json_option, print_json, track
+from sottovoce.cli.shared.reading import open_corpus, reading_options
+from sottovoce.deid import detector
+from sottovoce.deid.detect import evaluate
+from sottovoce.io.atomic import text_output
+
+
+@click.command(name="evaluate")
+@click.argument("source", metavar="IN")
+@detector_options
+@labels_option
+@click.option("-o", "--output", help="Write the evaluation as JSON, for `deid run --evaluation`.")
+@click.option(
+    "--confidence", type=float, default=0.95, show_default=True, help="Of the lower bounds."
+)
+@reading_options
+@json_option
+def evaluate_verb(
+    source: str,
+    detector_name: str,
+    caution: float | None,
+    labels: str,
+    output: str | None,
+    confidence: float,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Compare what a detector finds with the annotations of IN: recall per type, with bounds.
+
+    \b
+    Example:
+      sottovoce deid evaluate calls.jsonl --labels built-in -o recall.json
+    """
+    utterances = track(open_corpus(source, **reading), "Evaluating", unit="utterances")
+    mapped = chosen_labels(labels)
+    chosen = detector(detector_name, mapped, caution=caution)
+    found = evaluate(chosen, utterances, mapped, confidence=confidence)
+    if output is not None:
+        with text_output(output) as stream:
+            stream.write(json.dumps(found.to_json(), indent=2) + "\n")
+    if as_json:
+        print_json(found.to_json())
+    else:
+        click.echo("\n".join(found.lines()))

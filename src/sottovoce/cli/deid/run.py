@@ -1,0 +1,222 @@
+"""`sottovoce deid run`: release a corpus, and say what it costs."""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sottovoce.cli.deid.options import chosen_labels, detector_options, labels_option
+from sottovoce.cli.deid.resources import FROM_CORPUS, evaluation_of, materials, vault_of
+from sottovoce.cli.shared.console import json_option, print_json, track
+from sottovoce.cli.shared.reading import (
+    BY_NAME,
+    losses_of,
+    open_corpus,
+    print_losses,
+    reading_options,
+)
+from sottovoce.corpora import FORMATS
+from sottovoce.deid import Deidentifier, Fields, Setting, Strategy, detector
+from sottovoce.deid.files.corpus_file import release_file
+from sottovoce.deid.files.examples import WARNING
+from sottovoce.deid.files.fields import WAYS
+from sottovoce.deid.files.manifest import SUFFIX
+from sottovoce.deid.files.shards import release_shards
+from sottovoce.deid.replace.strategies import parse_setting
+from sottovoce.deid.replace.vault import KEY_BYTES, WITHIN
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.noise import NoiseSource
+
+
+@click.command()
+@click.argument("source", metavar="IN")
+@click.option("-o", "--output", required=True, help="File to write; - is standard output.")
+@click.option("--to", "target_format", type=click.Choice(FORMATS), help=BY_NAME.format("output"))
+@click.option(
+    "--strategy",
+    type=click.Choice([str(each) for each in Strategy]),
+    default="entity",
+    show_default=True,
+    help="How private values are replaced.",
+)
+@click.option("--p", type=float, help="Probability of replacing a private value [default: 1].")
+@click.option("--epsilon", type=float, help="What one private token may cost; solves for p.")
+@click.option(
+    "--type",
+    "per_type",
+    multiple=True,
+    metavar="TYPE=STRATEGY[:p=P|:epsilon=E]",
+    help="Another setting for one type; repeatable.",
+)
+@detector_options
+@labels_option
+@click.option(
+    "--surrogates",
+    help=f"File of type, value and weight (tabs), or {' or '.join(FROM_CORPUS)} [default: public].",
+)
+@click.option(
+    "--like-for-like",
+    is_flag=True,
+    help="Names by names of their gender, plurals by plurals; reveals that much.",
+)
+@click.option(
+    "--histogram-epsilon",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="What counting the surrogates may cost, with dp-histogram.",
+)
+@click.option(
+    "--histogram-delta", type=float, default=1e-6, show_default=True, help="The same for delta."
+)
+@click.option("--vectors", help="Word vectors for the strategy semantic (.npz or text).")
+@click.option("--key", "key_file", help=f"File of {KEY_BYTES} secret bytes for consistency.")
+@click.option(
+    "--within",
+    type=click.Choice(WITHIN),
+    default="user",
+    show_default=True,
+    help="Where equal values get equal surrogates, with consistent.",
+)
+@click.option("--vault", "vault_file", help="Write who became whom here, encrypted with the key.")
+@click.option(
+    "--delta", type=float, default=0.0, show_default=True, help="What the statement may fail by."
+)
+@click.option("--evaluation", help="JSON of `deid evaluate`: the statement then allows for misses.")
+@click.option(
+    "--examples",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Pairs of private and released text to put into the manifest, for a report.",
+)
+@click.option("--seed", type=int, help="Repeatable, and stamped: for tests alone.")
+@click.option(
+    "--user",
+    type=click.Choice(WAYS),
+    default="pseudonym",
+    show_default=True,
+    help="What becomes of the name of the user.",
+)
+@click.option(
+    "--id",
+    "id_",
+    type=click.Choice(WAYS),
+    default="pseudonym",
+    show_default=True,
+    help="What becomes of the id of the utterance.",
+)
+@click.option("--keep", multiple=True, metavar="FIELD", help="Another field to release as it is.")
+@click.option("--drop-rest", is_flag=True, help="Leave out all other fields.")
+@reading_options
+@json_option
+def run(
+    source: str,
+    output: str,
+    target_format: str | None,
+    detector_name: str,
+    caution: float | None,
+    labels: str,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Release the corpus IN (- is standard input) to OUT, and OUT.run.json beside it.
+
+    If IN is a folder, each of its files is released into the folder OUT; after an interruption
+    those that are finished are not done again.
+
+    \b
+    Examples:
+      sottovoce deid calls.jsonl -o released.jsonl --strategy entity --epsilon 3
+      sottovoce deid calls.conll -o released.conll --detector gold --labels built-in
+      sottovoce deid - --from text -o - --strategy typed < notes.txt
+    """
+    reading = {
+        name: options.pop(name)
+        for name in list(options)
+        if name in ("source_format", "lenient", "line_limit") or name.endswith("_column")
+    }
+    readers = [open_corpus(path, **reading) for path in _paths(source)]
+    found = detector(detector_name, chosen_labels(labels), caution=caution)
+    if "gold" in detector_name.split("+") and any(each.format == "text" for each in readers):
+        raise InvalidInput("Expected annotations for the detector gold, got plain text.")
+    noise = NoiseSource() if options["seed"] is None else NoiseSource.seeded(options["seed"])
+    vault = vault_of(options)
+    settings: dict[str, Any] = {
+        "detector": found,
+        "setting": Setting(
+            strategy=options["strategy"], p=options["p"], epsilon=options["epsilon"]
+        ),
+        "per_type": dict(map(parse_setting, options["per_type"])),
+        "materials": materials(options, readers, found, noise, vault),
+        "fields": Fields(
+            user=options["user"],
+            id=options["id_"],
+            keep=frozenset(options["keep"]),
+            drop_rest=options["drop_rest"],
+        ),
+        "delta": options["delta"],
+        "evaluation": evaluation_of(options["evaluation"]),
+        "source": noise,
+    }
+    examples = options["examples"]
+    if examples:
+        click.echo(WARNING, err=True)
+    show = partial(track, description="Releasing", unit="utterances")
+    if Path(source).is_dir():
+        content = release_shards(
+            lambda: Deidentifier(**settings),
+            readers,
+            output,
+            track=show,
+            examples=examples,
+        )
+        lines = _shard_lines(content, output)
+    else:
+        chosen = Deidentifier(**settings)
+        content = release_file(
+            chosen,
+            readers[0],
+            output,
+            format=target_format,
+            track=show,
+            examples=examples,
+        )
+        content |= losses_of(readers[0])
+        count = content["metrics"]["utterances"]
+        lines = [f"Released {count:,} utterances to {output}.", *chosen.statement().lines()]
+    if options["vault_file"] and vault is not None:
+        vault.save(options["vault_file"])
+    if as_json:
+        print_json(content, err=output == "-")
+        return
+    for line in lines:
+        click.echo(line, err=output == "-")
+    for reader in readers:
+        print_losses(losses_of(reader))
+
+
+def _paths(source: str) -> list[str]:
+    if not Path(source).is_dir():
+        return [source]
+    paths = sorted(
+        path
+        for path in Path(source).iterdir()
+        if not path.name.startswith(".") and not path.name.endswith(SUFFIX)
+    )
+    if not paths:
+        raise InvalidInput(f"Expected files in the folder {source}, found none.")
+    return [str(path) for path in paths]
+
+
+def _shard_lines(content: Mapping[str, Any], output: str) -> list[str]:
+    metrics = content["metrics"]
+    stated = [str(Guarantee.from_json(each)) for each in content["guarantees"].values()]
+    return [
+        f"Released {metrics['utterances']:,} utterances in {metrics['shards']} files to {output} "
+        f"({metrics['resumed']} were finished before).",
+        *stated,
+    ]

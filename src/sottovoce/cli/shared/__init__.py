@@ -1,0 +1,1 @@
+"""What several verbs share: consoles, options, progress, run folders."""

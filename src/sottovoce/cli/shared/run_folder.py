@@ -1,0 +1,126 @@
+"""The folder of a run while it is trained: begun once, gone on with as it was begun, cleared."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.cli.shared.canaries import FILE as CANARIES
+from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import KEY, LOCK, NOTICE, PRIVATE, RUN, RunFolder
+
+if TYPE_CHECKING:
+    from sottovoce.corpora import Utterance
+    from sottovoce.nlu.schema import Schema
+    from sottovoce.privacy.ledger import Ledger
+
+BEGUN, LEDGER = "settings.json", "ledger.jsonl"
+_BEFORE_THE_FIRST_STEP = {BEGUN, CANARIES, KEY, LOCK, NOTICE}
+"""A training that was refused before its first step leaves these in private/: nothing was spent."""
+
+
+def begin(
+    folder: Path,
+    settings: Mapping[str, Any],
+    source: Mapping[str, Any],
+    hashes: Mapping[str, str],
+    *,
+    resume: bool,
+) -> None:
+    """Note in the folder what is trained on what, or check that it is the run to continue.
+
+    `hashes` are keyed hashes (see `hash_records`) of what the training reads.
+    """
+    asked = {"settings": dict(settings), "source": dict(source), "hashes": dict(hashes)}
+    check_folder(folder, resume=resume)
+    if resume:
+        _check_the_same(folder, asked)
+        return
+    RunFolder(folder).write_private(BEGUN, asked)
+
+
+def check_folder(folder: Path, *, resume: bool) -> None:
+    """Refuse a folder that something has been written to: its ledger must not be begun anew.
+
+    A run that is resumed needs one that was begun.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"Expected a folder to write to, got the file {folder}.")
+    if resume:
+        if (folder / RUN).exists():
+            raise InvalidInput(f"Expected an interrupted run in {folder}, got a finished one.")
+        if not (folder / PRIVATE / BEGUN).is_file():
+            raise InvalidInput(f"Expected an interrupted run in {folder}, found none.")
+        return
+    if not folder.exists():
+        return
+    others = sorted({path.name for path in folder.iterdir()} - {PRIVATE})
+    if (folder / PRIVATE).is_dir():
+        kept = {path.name for path in (folder / PRIVATE).iterdir()} - _BEFORE_THE_FIRST_STEP
+        others += sorted(f"{PRIVATE}/{name}" for name in kept)
+    if not others:
+        return
+    if RUN in others:
+        raise InvalidInput(
+            f"Expected an empty folder, got a finished run in {folder}: name another folder."
+        )
+    if (folder / PRIVATE / BEGUN).exists():
+        raise InvalidInput(
+            f"Expected an empty folder, got an interrupted run in {folder}: name another "
+            "folder, or add --resume."
+        )
+    raise InvalidInput(f"Expected an empty folder, got {others[0]} in {folder}.")
+
+
+def hash_records(folder: Path, utterances: "Iterable[Utterance]") -> str:
+    """A keyed hash of training records in their order: it tells a resumed run that they changed."""
+    return RunFolder(folder).keyed_hash_of(
+        json.dumps([u.tokens, u.slots, u.intent, u.user], ensure_ascii=True).encode() + b"\n"
+        for u in utterances
+    )
+
+
+def hash_schema(folder: Path, schema: "Schema") -> str:
+    """A keyed hash of the labels."""
+    return RunFolder(folder).keyed_hash_of([json.dumps(schema.to_json(), sort_keys=True).encode()])
+
+
+def merged(ledger: "Ledger", folder: Path) -> Path | None:
+    """The ledger of a run that several workers trained, as one file; None if one is there."""
+    if (folder / LEDGER).exists():
+        return None
+    ledger.save(folder / LEDGER)
+    return folder / LEDGER
+
+
+def clear(folder: Path) -> None:
+    """Remove what only an unfinished run needs."""
+    for pattern in ("checkpoint*.pt", "vocabulary.json"):
+        for path in (folder / PRIVATE).glob(pattern):
+            path.unlink()
+
+
+def _check_the_same(folder: Path, asked: Mapping[str, Any]) -> None:
+    path = folder / PRIVATE / BEGUN
+    try:
+        begun = json.loads(path.read_text(encoding="utf-8"))
+        kept = {**begun["settings"], **begun["source"]}
+        hashes = dict(begun["hashes"])
+    except (ValueError, KeyError, TypeError) as problem:
+        raise InvalidInput(
+            f"Expected the settings of the interrupted run in {path}, but they cannot be read."
+        ) from problem
+    now = {**asked["settings"], **asked["source"]}
+    for name in sorted(kept.keys() | now.keys()):
+        if kept.get(name) != now.get(name):
+            raise InvalidInput(
+                f"Expected the settings of the interrupted run, which are in {path}, got another "
+                f"{name.replace('_', ' ')}: {now.get(name)} instead of {kept.get(name)}."
+            )
+    for name in sorted(hashes.keys() | asked["hashes"].keys()):
+        if hashes.get(name) != asked["hashes"].get(name):
+            raise InvalidInput(
+                f"Expected the {name} that the interrupted run in {folder} was begun with, got "
+                "others: the steps so far were paid for the old ones, so restore them, or train "
+                "anew in another folder."
+            )

@@ -1,0 +1,1 @@
+"""Attacks on a release: what a reader with public knowledge finds out."""

@@ -1,0 +1,1 @@
+"""The CRF tagger: features, training, decoding without CRFsuite, and its threshold."""

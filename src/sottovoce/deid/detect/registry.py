@@ -1,0 +1,101 @@
+"""Detectors by name, as the command line writes them: `tagger`, `patterns+gazetteer`, a file."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from sottovoce.corpora.synthetic import lexicon
+from sottovoce.deid.detect.combination import Combination
+from sottovoce.deid.detect.crf.tagger import Tagger
+from sottovoce.deid.detect.detector import Detector, fingerprint
+from sottovoce.deid.detect.gazetteer import Gazetteer
+from sottovoce.deid.detect.gold import Gold
+from sottovoce.deid.detect.labels import TYPES, LabelMap
+from sottovoce.deid.detect.mappings import mapping
+from sottovoce.deid.detect.patterns import Patterns
+from sottovoce.errors import InvalidInput
+
+NAMES = ("gold", "patterns", "gazetteer", "tagger")
+
+
+def detector(
+    name: str, labels: LabelMap | None = None, *, caution: float | None = None
+) -> Combination:
+    """The detectors of a name, joined by `+`. `tagger` comes with the patterns.
+
+    `caution` is that of the taggers among them (see `Tagger`); by default each has its own.
+
+    Besides the built-in names a part may be the file of a tagger, or a list of values: a text file
+    of `type<TAB>value` lines.
+
+    >>> detector("tagger").name, detector("gazetteer+patterns").name
+    ('tagger+patterns', 'gazetteer+patterns')
+    >>> detector("magic")
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected a detector (gold, patterns, gazetteer, tagger) or a
+    file, got 'magic'.
+    """
+    found: list[Detector] = []
+    for part in name.split("+"):
+        match part:
+            case "gold":
+                found.append(Gold(labels or mapping("standard")))
+            case "patterns":
+                found.append(Patterns())
+            case "gazetteer":
+                found.append(_public_gazetteer())
+            case "tagger":
+                found += [Tagger.shipped(), Patterns()]
+            case _:
+                found.append(_from_file(part))
+    if caution is not None:
+        if not any(isinstance(each, Tagger) for each in found):
+            raise InvalidInput(f"Expected a tagger with a caution, got the detector {name!r}.")
+        found = [each.with_caution(caution) if isinstance(each, Tagger) else each for each in found]
+    # By what they are, not by what they are called: two files may have the same name.
+    unique = {fingerprint(part): part for part in found}
+    return Combination(list(unique.values()))
+
+
+@cache
+def _public_gazetteer() -> Gazetteer:
+    people = {*lexicon("first_names"), *lexicon("last_names")}
+    return Gazetteer(
+        {
+            "LOC": lexicon("cities"),
+            "PER": sorted(people),
+            "MEDICAL": (*lexicon("medicines"), *lexicon("conditions"), *lexicon("symptoms")),
+        }
+    )
+
+
+def _from_file(path: str) -> Detector:
+    if not Path(path).is_file():
+        raise InvalidInput(f"Expected a detector ({', '.join(NAMES)}) or a file, got {path!r}.")
+    if Path(path).suffix in (".txt", ".tsv"):
+        return Gazetteer(_values(path), f"gazetteer {Path(path).name}")
+    return Tagger.load(path)
+
+
+def _values(path: str) -> Mapping[str, list[str]]:
+    try:
+        # A mark that some editors put at the start would become part of the first type.
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InvalidInput(f"{path}: Expected a list of values in UTF-8, got {problem}.") from None
+    values: dict[str, list[str]] = {}
+    for number, line in enumerate(lines, 1):
+        kind, tab, value = line.partition("\t")
+        if not (kind and tab and value.strip()):
+            raise InvalidInput(
+                f"{path}: Expected a type, a tab and a value at line {number}, got {line[:40]!r}."
+            )
+        if kind not in TYPES:
+            raise InvalidInput(
+                f"{path}: Expected one of the types {', '.join(TYPES)} at line {number}, got "
+                f"{kind[:40]!r}."
+            )
+        values.setdefault(kind, []).append(value)
+    if not values:
+        raise InvalidInput(f"{path}: Expected a list of values, got an empty file.")
+    return values

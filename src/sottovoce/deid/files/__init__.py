@@ -1,0 +1,1 @@
+"""Releasing corpora: files, folders, tables, Ray datasets, and the manifest beside them."""

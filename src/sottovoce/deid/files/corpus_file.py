@@ -1,0 +1,109 @@
+"""Releasing a corpus file: one pass, constant memory, an output that is whole or absent.
+
+The output is written to a hidden file; then the statement is derived and the manifest published,
+and only then does the output appear. So there is never a released file without its manifest.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from sottovoce.corpora import Columns, Reader, Utterance, format_of, write
+from sottovoce.corpora.formats import TABLES
+from sottovoce.deid.deidentifier import Deidentifier
+from sottovoce.deid.files.examples import Examples
+from sottovoce.deid.files.manifest import SUFFIX, manifest, write_manifest
+from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import RunFolder
+
+Track = Callable[[Iterable[Utterance]], Iterable[Utterance]]
+
+
+def release_file(
+    deid: Deidentifier,
+    reader: Reader,
+    output: str | Path,
+    *,
+    format: str | None = None,
+    track: Track = iter,
+    examples: int = 0,
+) -> dict[str, Any]:
+    """Release what a reader reads; return the manifest, with this many examples of private text.
+
+    `-` streams to standard output as the text comes, and then there is no manifest file.
+    """
+    began = time.perf_counter()
+    to_stream = str(output) == "-"
+    chosen = format or (reader.format if to_stream else format_of(output))
+    columns: Columns | None = reader.columns if chosen in TABLES else None
+    if not to_stream:
+        _check(Path(output), reader)
+    hidden = Path("-") if to_stream else _hidden(Path(output))
+    folder = None if to_stream else RunFolder.beside(output)
+    shown = Examples(examples)
+    try:
+        write(hidden, _released(deid, track(reader), shown), chosen, columns=columns)
+        if deid.detector.name == "gold" and not deid.tally.tokens:
+            raise InvalidInput(
+                f"Expected private annotations in {reader.path}, found none in "
+                f"{deid.tally.utterances} utterances; nothing was released."
+            )
+        content = manifest(
+            deid,
+            deid.statement(),
+            source=reader.path,
+            output=hidden,
+            seconds=time.perf_counter() - began,
+            folder=folder,
+        )
+        if examples:
+            content = {**content, "examples": shown.found}
+        if folder is not None:
+            content = _renamed(content, Path(output).name)
+            content = write_manifest(folder, content)
+            hidden.replace(output)
+            _sync(Path(output).parent)
+    finally:
+        if not to_stream:
+            hidden.unlink(missing_ok=True)
+    return content
+
+
+def _check(output: Path, reader: Reader) -> None:
+    if not output.parent.is_dir():
+        raise InvalidInput(f"Expected an existing folder for {output}; create it.")
+    if output.exists() and Path(reader.path).exists() and output.samefile(reader.path):
+        raise InvalidInput(f"Expected another output than the input {output}; it would be lost.")
+    if output.exists() and Path(f"{output}{SUFFIX}").exists():
+        raise InvalidInput(
+            f"Expected an output that is not there yet, got the release {output}: what it cost "
+            "would be forgotten, and releasing the text again adds to it. Name another output."
+        )
+
+
+def _released(
+    deid: Deidentifier, utterances: Iterable[Utterance], shown: Examples
+) -> Iterator[Utterance]:
+    for released in deid.release_all(shown.seen(utterances)):
+        shown.add(released.text, released.offsets)
+        yield released.utterance
+
+
+def _hidden(output: Path) -> Path:
+    """A name that ends alike, since the end of a name decides about compression."""
+    return output.with_name(f".{secrets.token_hex(4)}.part.{output.name}")
+
+
+def _renamed(content: dict[str, Any], name: str) -> dict[str, Any]:
+    return {**content, "output": {**content["output"], "name": name}}
+
+
+def _sync(folder: Path) -> None:
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,1 @@
+"""The linear-chain CRF: its likelihood, and the best sequence of tags."""

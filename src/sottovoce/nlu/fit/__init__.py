@@ -1,0 +1,1 @@
+"""Fitting a joint model: settings, recipes, data, the model's parts, and the loop."""

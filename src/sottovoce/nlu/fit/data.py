@@ -1,0 +1,175 @@
+"""A corpus prepared once, and batches of it as often as wanted.
+
+With a frozen encoder its vectors are computed once and kept, so that a step of training runs the
+heads only. They are kept in one flat block, half precision where that is needed to fit.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from sottovoce.corpora import Utterance
+from sottovoce.errors import InvalidInput
+from sottovoce.nlu.encoders.base import Encoded, Encoder, Prepared, prefix_mask
+from sottovoce.nlu.encoders.whitening import Readout
+from sottovoce.nlu.schema import Schema
+
+CACHE_LIMIT = 2 << 30
+"""Bytes that kept vectors may take; half precision is used above half of it."""
+AT_ONCE = 64
+"""Utterances that are encoded together."""
+
+
+class _Model(Protocol):
+    """What a prepared corpus needs of a model."""
+
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def encoder(self) -> Encoder: ...
+    @property
+    def readout(self) -> Readout: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Examples with their labels. `inputs` are an encoder's, or vectors that were kept."""
+
+    inputs: dict[str, Tensor] | Encoded
+    intents: Tensor
+    tags: Tensor
+    mask: Tensor
+
+    def __len__(self) -> int:
+        return len(self.intents)
+
+    def to(self, device: torch.device | str) -> "Batch":
+        inputs: dict[str, Tensor] | Encoded
+        if isinstance(self.inputs, Encoded):
+            inputs = self.inputs.to(device)
+        else:
+            inputs = {name: tensor.to(device) for name, tensor in self.inputs.items()}
+        return Batch(inputs, self.intents.to(device), self.tags.to(device), self.mask.to(device))
+
+
+class Encodings:
+    """Utterances as a model wants them.
+
+    `cache` keeps the vectors of a frozen encoder (None: if they fit into `limit` bytes); they are
+    those of the encoder as it is now. Without `labelled`, labels are not looked at.
+    """
+
+    def __init__(
+        self,
+        model: _Model,
+        utterances: Sequence[Utterance],
+        cache: bool | None = None,
+        *,
+        labelled: bool = True,
+        half: bool | None = None,
+        limit: int = CACHE_LIMIT,
+        on_count: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._encoder, self._readout = model.encoder, model.readout
+        self.lengths = torch.tensor([len(u.tokens) for u in utterances], dtype=torch.int64)
+        self._starts = self.lengths.cumsum(0) - self.lengths
+        self._intents, self._tags = _labels(model.schema, utterances, labelled)
+        self._prepared: list[Prepared] = []
+        self._kept: tuple[Tensor, Tensor] | None = None
+        words = int(self.lengths.sum())
+        size = 4 * (
+            words * model.readout.words.width + len(utterances) * model.readout.utterance.width
+        )
+        fits = size // 2 <= limit
+        if cache and not model.encoder.frozen:
+            raise InvalidInput("Expected a frozen encoder to keep vectors of, got one in training.")
+        if cache and not fits:
+            raise InvalidInput(
+                f"Expected vectors of at most {limit:,} bytes to keep, got {size // 2:,}; raise "
+                "the limit, or compute them at every step (cache=False)."
+            )
+        if model.encoder.frozen and (fits if cache is None else cache):
+            in_half = size > limit // 2 if half is None else half
+            self._kept = self._encode(utterances, in_half, on_count)
+        else:
+            self._prepared = [model.encoder.prepare(u.tokens) for u in utterances]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def cached(self) -> bool:
+        return self._kept is not None
+
+    def batch(self, indices: Tensor | Sequence[int]) -> Batch:
+        """The examples with these numbers, padded to the longest of them."""
+        chosen = torch.as_tensor(indices, dtype=torch.int64)
+        if not len(chosen):
+            raise InvalidInput("Expected at least one example in a batch, got none.")
+        lengths = self.lengths[chosen]
+        mask = prefix_mask(lengths)
+        places = self._starts[chosen, None] + torch.arange(mask.shape[1])
+        # Places of padding run over into the next utterance, and at the end out of the block.
+        places = places.masked_fill(~mask, 0)
+        tags = self._tags[places].masked_fill(~mask, 0)
+        inputs: dict[str, Tensor] | Encoded
+        if self._kept is not None:
+            words, summaries = self._kept
+            vectors = words[places].float().masked_fill(~mask.unsqueeze(-1), 0.0)
+            inputs = Encoded(vectors, summaries[chosen].float(), mask)
+        else:
+            inputs = self._encoder.collate([self._prepared[i] for i in chosen.tolist()])
+        return Batch(inputs, self._intents[chosen], tags, mask)
+
+    def sorted_pieces(self, batch_size: int = AT_ONCE) -> Iterator[Tensor]:
+        """Numbers of all examples, those of like length together, for one pass over them."""
+        order = self.lengths.argsort(stable=True)
+        for start in range(0, len(order), batch_size):
+            yield order[start : start + batch_size]
+
+    @torch.no_grad()
+    def _encode(
+        self, utterances: Sequence[Utterance], half: bool, on_count: Callable[[int], None]
+    ) -> tuple[Tensor, Tensor]:
+        dtype = torch.float16 if half else torch.float32
+        words = torch.empty(int(self.lengths.sum()), self._readout.words.width, dtype=dtype)
+        summaries = torch.empty(len(self), self._readout.utterance.width, dtype=dtype)
+        encoder = self._encoder
+        mode, device = encoder.training, next(encoder.parameters()).device
+        encoder.eval()
+        done = 0
+        try:
+            for chosen in self.sorted_pieces(AT_ONCE):
+                prepared = [encoder.prepare(utterances[i].tokens) for i in chosen.tolist()]
+                inputs = {name: x.to(device) for name, x in encoder.collate(prepared).items()}
+                encoded = self._readout.even(encoder(inputs)).to("cpu")
+                for row, number in enumerate(chosen.tolist()):
+                    start, length = int(self._starts[number]), int(self.lengths[number])
+                    words[start : start + length] = encoded.words[row, :length].to(dtype)
+                summaries[chosen] = encoded.utterance.to(dtype)
+                done += len(chosen)
+                on_count(done)
+        finally:
+            encoder.train(mode)
+        return words, summaries
+
+
+def _labels(
+    schema: Schema, utterances: Sequence[Utterance], labelled: bool
+) -> tuple[Tensor, Tensor]:
+    if not labelled:
+        words = sum(len(u.tokens) for u in utterances)
+        return torch.zeros(len(utterances), dtype=torch.int64), torch.zeros(
+            words, dtype=torch.int64
+        )
+    intents, tags = [], []
+    for number, utterance in enumerate(utterances, 1):
+        try:
+            intents.append(schema.intent_number(utterance.intent))
+            tags.extend(schema.tag_numbers(utterance.slots))
+        except InvalidInput as problem:
+            raise InvalidInput(f"Utterance {number}: {problem}") from problem
+    return torch.tensor(intents, dtype=torch.int64), torch.tensor(tags, dtype=torch.int64)

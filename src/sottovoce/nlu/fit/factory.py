@@ -1,0 +1,220 @@
+"""Build the model that settings ask for, and say what of it came from where.
+
+An adapted encoder (see `pretraining`) brings public statistics for its readout. Where an encoder
+brings none, they are taken from the built-in corpora, which are made up and therefore public.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sottovoce.corpora import Utterance
+from sottovoce.corpora.synthetic import DOMAINS, generate
+from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import text_output
+from sottovoce.io.run_folder import RunFolder
+from sottovoce.nlu.encoders.bert import MINILM, Bert
+from sottovoce.nlu.encoders.clc import Clc, ClcShape
+from sottovoce.nlu.encoders.tuning import Tuned, Tuning, tune
+from sottovoce.nlu.encoders.whitening import Readout
+from sottovoce.nlu.encoders.words import Words, WordSource, private_words, words_of_vectors
+from sottovoce.nlu.fit.recipes import ModelKind, reading_for
+from sottovoce.nlu.fit.settings import HASHED, PAID, PRIVATE, Settings
+from sottovoce.nlu.model import JointModel
+from sottovoce.nlu.pretraining.reading import has_reading, learn_reading, load_reading
+from sottovoce.nlu.schema import Schema
+from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.noise import NoiseSource
+from sottovoce.training import Method, Plan, Worker
+
+VOCABULARY = "vocabulary.json"
+"""Where a run keeps its vocabulary while it is trained: one that was paid for is drawn once."""
+LEDGER = "ledger.jsonl"
+SPARE = 100
+"""Rows of the word table that all unlisted words share."""
+PAPER = "paper"
+PUBLIC_UTTERANCES = 400
+"""Made-up utterances of each domain that public statistics are taken from."""
+
+_STATISTICS: dict[tuple[str, str], dict[str, Any]] = {}
+"""Public statistics that were taken before in this process, by encoder and tuning."""
+
+PUBLIC_ENCODER = "the encoder {name} was made from public text only"
+PUBLIC_VECTORS = "the word vectors are public"
+PUBLIC_WORDS = "the list of words is public"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """A model to train, the plan to train it by, and what its guarantee rests on."""
+
+    model: JointModel
+    plan: Plan
+    assumptions: tuple[str, ...]
+
+
+def build(
+    settings: Settings,
+    schema: Schema,
+    utterances: Sequence[Utterance],
+    owners: Sequence[str],
+    plan: Plan,
+    folder: Path | None,
+) -> Built:
+    """The model of `settings`; a private vocabulary is paid for in the folder's ledger first."""
+    if settings.model is ModelKind.BERT:
+        encoder, readout = _bert(settings)
+        tuning = tuning_of(settings.filled().tuning or Tuned.FROZEN)
+        tune(encoder, tuning)
+        # Where heads alone are trained, noise leaves them little of each label to go by.
+        model = JointModel(schema, encoder, readout, share_names=tuning.kind is Tuned.FROZEN)
+        public = () if settings.encoder == PAPER else (PUBLIC_ENCODER.format(name=encoder.source),)
+        return Built(model=model, plan=plan, assumptions=public)
+    if settings.vectors is not None:
+        words, vectors = words_of_vectors(settings.vectors)
+        tune_words = plan.method in (Method.SGD, Method.EDP_SGD)
+        clc = Clc(words, _shape(settings), vectors=vectors, tune_words=tune_words)
+        return Built(model=JointModel(schema, clc), plan=plan, assumptions=(PUBLIC_VECTORS,))
+    words, plan = _vocabulary(settings, utterances, owners, plan, folder)
+    public = (PUBLIC_WORDS,) if words.source is WordSource.PUBLIC else ()
+    clc = Clc(words, _shape(settings))
+    return Built(model=JointModel(schema, clc), plan=plan, assumptions=public)
+
+
+def _shape(settings: Settings) -> ClcShape:
+    sizes = {name: getattr(settings, name) for name in ("hidden", "layers", "word_width")}
+    return ClcShape(**{name: size for name, size in sizes.items() if size is not None})
+
+
+def tuning_of(text: str) -> Tuning:
+    """Read frozen, bias, full, last-K, lora or lora-RANK.
+
+    >>> tuning_of("last-2").layers, tuning_of("lora-4").rank
+    (2, 4)
+    """
+    kind, _, number = text.partition("-")
+    try:
+        match kind, number:
+            case (("frozen" | "bias" | "full" | "lora"), ""):
+                return Tuning(kind=Tuned(kind))
+            case "last", _:
+                return Tuning(kind=Tuned.LAST, layers=int(number))
+            case "lora", _:
+                return Tuning(kind=Tuned.LORA, rank=int(number), strength=2.0 * int(number))
+    except ValueError:
+        pass
+    raise InvalidInput(
+        f"Expected the tuning frozen, last-K, bias, lora, lora-RANK or full, got {text!r}."
+    )
+
+
+def _bert(settings: Settings) -> tuple[Bert, Readout]:
+    """The encoder, and what the heads see of it by the statistics of public text."""
+    tuning = settings.filled().tuning
+    reading = reading_for(tuning)
+    if tuning == Tuned.FROZEN and has_reading(settings.encoder):
+        return load_reading(settings.encoder)
+    paper = settings.encoder == PAPER
+    encoder = Bert.untrained(MINILM) if paper else Bert.load(settings.encoder)
+    made_up = (
+        utterance.tokens
+        for domain in DOMAINS
+        for utterance in generate(domain, size=PUBLIC_UTTERANCES, seed=0)
+    )
+    config: Any = encoder.network.config
+    layers = _at_depth(reading.layers, int(config.num_hidden_layers))
+    return learn_reading(encoder, made_up, reading.plan, layers=layers, summary=reading.summary)
+
+
+def _at_depth(layers: Sequence[int], depth: int) -> list[int]:
+    """Layers of an encoder that is as deep as the recipe's, at the same heights in another one.
+
+    >>> _at_depth((1, 3, 5, 6), 6), _at_depth((1, 3, 5, 6), 2), _at_depth((-1,), 4)
+    ([1, 3, 5, 6], [1, 2], [-1])
+    """
+    deepest = max(layers)
+    if deepest < 0:
+        return list(layers)
+    return sorted({max(1, round(layer * depth / deepest)) for layer in layers})
+
+
+def _vocabulary(
+    settings: Settings,
+    utterances: Sequence[Utterance],
+    owners: Sequence[str],
+    plan: Plan,
+    folder: Path | None,
+) -> tuple[Words, Plan]:
+    """The words of the CLC, and the plan with what is left for it."""
+    match settings.vocabulary:
+        case name if name == HASHED or name.startswith(f"{HASHED}-"):
+            return _hashed(name), plan
+        case name if name == PRIVATE:
+            return Words.seen(utterances), plan
+        case name if name == PAID:
+            return _paid_vocabulary(settings, utterances, owners, plan, folder)
+        case path:
+            try:
+                lines = Path(path).read_text(encoding="utf-8").split()
+            except (OSError, UnicodeDecodeError) as problem:
+                raise InvalidInput(
+                    f"Expected the vocabulary hashed, dp, private or a file of words, got {path!r}."
+                ) from problem
+            if not lines:
+                raise InvalidInput(f"Expected words in {path}, found none.")
+            return Words(listed=tuple(lines), source=WordSource.PUBLIC, spare=SPARE), plan
+
+
+def _hashed(name: str) -> Words:
+    """Read hashed or hashed-BUCKETS."""
+    if name == HASHED:
+        return Words.hashed()
+    number = name.removeprefix(f"{HASHED}-")
+    if not number.isdecimal():
+        raise InvalidInput(f"Expected a number in {HASHED}-NUMBER, got {number!r}.")
+    return Words.hashed(int(number))
+
+
+def _paid_vocabulary(
+    settings: Settings,
+    utterances: Sequence[Utterance],
+    owners: Sequence[str],
+    plan: Plan,
+    folder: Path | None,
+) -> tuple[Words, Plan]:
+    """A tenth of delta and, unless told otherwise, of epsilon goes to the vocabulary."""
+    if plan.method is Method.SGD:
+        raise InvalidInput("Expected a private method for a private vocabulary, got sgd.")
+    if folder is None or not Worker.this().alone:
+        raise InvalidInput(
+            "Expected a run folder and one process for a private vocabulary: it is paid for in the "
+            "ledger of the run."
+        )
+    share = settings.vocabulary_epsilon
+    if share is None:
+        if settings.epsilon is None:
+            raise InvalidInput("Expected an epsilon for the private vocabulary, got none.")
+        share = settings.epsilon / 10
+    delta = plan.delta / 10
+    if settings.epsilon is not None:
+        if share >= settings.epsilon:
+            raise InvalidInput(
+                f"Expected less than {settings.epsilon:g} for the vocabulary, got {share:g}."
+            )
+        rest = replace(plan, delta=plan.delta - delta).calibrate(epsilon=settings.epsilon - share)
+        plan = replace(rest, delta=plan.delta)
+    kept = RunFolder(folder).private(VOCABULARY)
+    if kept.exists():
+        listed = tuple(json.loads(kept.read_text(encoding="utf-8")))
+        return Words(listed=listed, source=WordSource.DP, spare=SPARE), plan
+    source = NoiseSource() if settings.seed is None else NoiseSource.seeded(settings.seed)
+    with Ledger.open(folder / LEDGER, unit=plan.unit, relation=plan.neighbours) as ledger:
+        words = private_words(
+            utterances, ledger, epsilon=share, delta=delta, owners=owners, spare=SPARE,
+            source=source,
+        )  # fmt: skip
+    with text_output(kept, mode=0o600) as stream:
+        json.dump(list(words.listed), stream, ensure_ascii=False)
+    return words, plan

@@ -1,0 +1,211 @@
+"""Fit a joint model by a plan: the loop around private training.
+
+It adds what every training wants and costs no privacy: a learning rate that depends on the step
+alone, averaged iterates, checkpoints to resume from, and somebody to tell how far it is.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.errors import InvalidInput
+from sottovoce.nlu.fit.data import Encodings
+from sottovoce.nlu.fit.optimisation import Optimisation
+from sottovoce.nlu.model import JointModel
+from sottovoce.privacy.facts import NoisySum
+from sottovoce.privacy.guarantee import Guarantee, number_to_json
+from sottovoce.privacy.ledger import Ledger
+from sottovoce.training import Method, Plan, PrivateTraining, TailAverage, Worker
+
+MARKS = 20
+"""How often a training is accounted and saved on its way."""
+
+LOSS_SHOWN = (
+    "the training loss and times that were shown while training; do not publish the screen, or the "
+    "private part of the run folder"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """How far a training is; epsilon is what is spent (None without privacy)."""
+
+    step: int
+    steps: int
+    loss: float
+    seconds_left: float
+    epsilon: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """What a training came to; `stopped` if it was asked to stop before its last step."""
+
+    guarantee: Guarantee
+    ledger: Ledger
+    history: list[dict[str, float | str]]
+    steps: int
+    examples: int
+    seconds: float
+    stopped: bool
+
+
+def fit(
+    model: JointModel,
+    encodings: Encodings,
+    plan: Plan,
+    optimisation: Optimisation,
+    *,
+    owners: Sequence[str] | int,
+    ledger: Path | str | None = None,
+    checkpoint: Path | str | None = None,
+    resume: bool = False,
+    seed: int | None = None,
+    assumptions: Sequence[str] = (),
+    uncovered: Sequence[str] = (),
+    on_step: Callable[[Moment], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Fitted:
+    """Train `model` on `encodings` as the plan says; the averaged weights are left in it.
+
+    With `checkpoint`, the state is saved on the way and when `should_stop` says so; `resume`
+    continues from there. Under torchrun every rank calls this.
+    """
+    optimizer = optimisation.optimizer_of(model)
+    training = PrivateTraining(plan, model, optimizer, owners=owners, ledger=ledger, seed=seed)
+    with closing(training):  # also after a mistake: the ledger must be free to go on with
+        for sentence in assumptions:
+            training.assume(sentence)
+        shown = [LOSS_SHOWN] if plan.method is not Method.SGD else []
+        for sentence in (*uncovered, *shown):
+            training.leave_uncovered(sentence)
+        path = None if checkpoint is None else own_checkpoint(checkpoint)
+        return _fit(
+            training, model, encodings, optimisation, path,
+            resume=resume, on_step=on_step, should_stop=should_stop,
+        )  # fmt: skip
+
+
+def _fit(
+    training: PrivateTraining,
+    model: JointModel,
+    encodings: Encodings,
+    optimisation: Optimisation,
+    path: Path | None,
+    *,
+    resume: bool,
+    on_step: Callable[[Moment], None] | None,
+    should_stop: Callable[[], bool],
+) -> Fitted:
+    plan, optimizer = training.plan, training.optimizer
+    private = plan.method is not Method.SGD
+    start = round(plan.steps * (1 - optimisation.averaged))
+    average = TailAverage(model.parameters(), start=start)
+    epsilon, history = None, list[dict[str, float | str]]()
+    examples, earlier = 0, 0.0
+    if path is not None and resume and _everybody_has(path):
+        kept = training.resume(path)
+        average.load_state_dict(kept["average"])
+        history, examples, earlier = kept["history"], kept["examples"], kept["seconds"]
+        _check_together(kept["step"], path)
+    elif any(isinstance(entry.fact, NoisySum) for entry in training.ledger().entries):
+        raise InvalidInput(
+            "Expected an unused ledger, or a checkpoint to go on from, got a ledger with steps and "
+            f"nothing at {path}: take another folder."
+        )
+    marks = _marks(plan.steps)
+    begun, first, stopped = time.monotonic(), training.step, False
+
+    def save() -> None:
+        if path is not None:
+            seconds = earlier + time.monotonic() - begun
+            training.save(
+                path,
+                {
+                    "average": average.state_dict(),
+                    "history": history,
+                    "examples": examples,
+                    "seconds": seconds,
+                    "step": training.step,
+                },
+            )
+
+    if training.step == 0:
+        save()  # so that a run can be resumed whenever it is killed
+    _train_mode(model)
+    for step in training.steps():
+        optimisation.set_rate(optimizer, step.number, plan.steps)
+        total = 0.0
+        for indices in step:
+            losses = model.losses(encodings.batch(indices))
+            step.backward(losses)
+            if not step.checking:
+                total += float(losses.detach().sum())
+        average.add(step.number)
+        examples += step.size
+        stopped = Worker.this().alone and training.step < plan.steps and should_stop()
+        if training.step in marks or stopped:
+            if private:
+                epsilon = training.guarantee().epsilon
+                history.append({"step": training.step, "epsilon": number_to_json(epsilon)})
+            else:
+                history.append({"step": training.step, "loss": total / max(1, step.size)})
+            save()
+        if on_step is not None:
+            pace = (time.monotonic() - begun) / max(1, training.step - first)
+            on_step(
+                Moment(
+                    step=training.step,
+                    steps=plan.steps,
+                    loss=total / max(1, step.size),
+                    epsilon=epsilon,
+                    seconds_left=pace * (plan.steps - training.step),
+                )
+            )
+        if stopped:
+            break
+    if optimisation.averaged:
+        average.put_in_place()
+    model.eval()
+    together = training.ledger()
+    return Fitted(
+        guarantee=together.guarantee(plan.delta, population=plan.population),
+        ledger=together,
+        history=history,
+        steps=training.step,
+        examples=examples,
+        seconds=earlier + time.monotonic() - begun,
+        stopped=stopped,
+    )
+
+
+def own_checkpoint(path: Path | str) -> Path:
+    """The checkpoint of this worker: each has its own ledger, so each has its own file."""
+    path, worker = Path(path), Worker.this()
+    return path if worker.alone else path.with_name(f"{path.stem}.rank{worker.rank}{path.suffix}")
+
+
+def _everybody_has(path: Path) -> bool:
+    return all(each["there"] for each in Worker.this().gather(there=path.exists()))
+
+
+def _check_together(step: int, path: Path) -> None:
+    """Workers that go on from unlike steps would train unlike models."""
+    steps = {each["step"] for each in Worker.this().gather(step=step)}
+    if len(steps) > 1:
+        raise InvalidInput(
+            f"Expected checkpoints of one step from all workers, got those of steps "
+            f"{min(steps)} and {max(steps)} beside {path.name}: take another folder."
+        )
+
+
+def _marks(steps: int) -> set[int]:
+    return {round(steps * mark / MARKS) for mark in range(1, MARKS + 1)} | {steps}
+
+
+def _train_mode(model: JointModel) -> None:
+    model.train()
+    if model.encoder.frozen:
+        model.encoder.eval()  # its features must not depend on dropout

@@ -1,0 +1,90 @@
+"""Defaults that work, for each model and method.
+
+Noise is added once a step whatever the batch, so the private recipes take large Poisson samples,
+keep most of a pretrained encoder fixed, and average the last iterates. They were chosen
+on validation data of public corpora (docs/nlu.md has the figures).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from sottovoce import _validate
+from sottovoce.nlu.encoders.bert import Summary
+from sottovoce.nlu.encoders.whitening import Evening, ReadoutPlan
+from sottovoce.nlu.fit.optimisation import OptimizerName, Schedule
+from sottovoce.training import ClippingStyle, Method
+
+
+class ModelKind(StrEnum):
+    CLC = "clc"
+    BERT = "bert"
+
+
+_PLAIN: dict[str, Any] = {
+    "batch_size": 32,
+    "epochs": 10,
+    "clip_norm": 1.0,
+    "clipping": ClippingStyle.FLAT,
+    "learning_rate": 1e-3,
+    "encoder_rate": 1.0,
+    "optimizer": OptimizerName.ADAM,
+    "schedule": Schedule.LINEAR,
+    "averaged": 0.0,
+}
+_PRIVATE = {name: value for name, value in _PLAIN.items() if name != "batch_size"} | {
+    "sampling_rate": 0.2,
+    "epochs": 30,
+    "clip_norm": 0.5,
+    "learning_rate": 2e-3,
+    "averaged": 0.5,
+}
+
+
+def default_recipe(model: ModelKind, method: Method) -> Mapping[str, Any]:
+    """What a setting is when nobody chooses it.
+
+    >>> default_recipe(ModelKind.BERT, Method.DP_SGD)["tuning"]
+    'frozen'
+    """
+    model = _validate.choice("model", model, ModelKind)
+    method = _validate.choice("method", method, Method)
+    private = method in (Method.DP_SGD, Method.TEXTBOOK)
+    recipe = dict(_PRIVATE if private else _PLAIN)
+    if model is ModelKind.BERT:
+        recipe["tuning"] = "frozen" if private else "full"
+        # Heads read vectors of length one, so their weights have a long way to go.
+        recipe["learning_rate"] = 0.07 if private else 3e-4
+        if private:
+            # Four times as many steps of a quarter of the size: about as much noise in all, and
+            # the later steps see what the earlier ones got wrong.
+            recipe["sampling_rate"] = 0.05
+    return MappingProxyType(recipe)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Which layers of a BERT encoder the heads see, and how."""
+
+    layers: tuple[int, ...] = (-1,)
+    summary: Summary = "mean"
+    plan: ReadoutPlan = field(default_factory=ReadoutPlan)
+
+
+def reading_for(tuning: str | None) -> Reading:
+    """Heads on a fixed encoder read several of its layers; one that is trained adapts its last."""
+    if tuning == "frozen":
+        return Reading(
+            layers=(1, 3, 5, 6),
+            plan=ReadoutPlan(
+                evening=Evening.WHITEN,
+                components=384,
+                summary_components=512,
+                neighbours=128,
+                unit=True,
+                window=1,
+            ),
+        )
+    return Reading()

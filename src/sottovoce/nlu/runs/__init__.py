@@ -1,0 +1,1 @@
+"""Runs: experiments, searches, saved models and their cards."""

@@ -1,0 +1,164 @@
+"""How one utterance is counted, and how far it can therefore move a vector of counts.
+
+Each hypothesis of the first pass counts its words with the weight K(r) of its rank r; a hypothesis
+counts at most `max_words` words. So one utterance has L1 norm at most m S, and L2 norm at most
+S sqrt(m) if every word counts once a hypothesis, with S = sum_r K(r). With integer weights,
+round(64 K), counts are whole numbers of 1/64: sums are exact and the noise can be discrete.
+
+With `order` 2 it is pairs of neighbours that are counted in place of words, those with the start
+and the end of a sentence too. A pair is written "call mum", and is looked up in a vocabulary of
+pairs (see `pairs`).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.lm.ngram.model import END, START
+from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vocabulary
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
+from sottovoce.privacy.recipes.federate import (
+    INTEGER_WEIGHT,
+    Kernel,
+    integer_weights,
+    kernel_weights,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counting:
+    """The public rule of counting, the same on every device.
+
+    >>> Counting(sigma=1.0, nbest=20, max_words=15).l1_sensitivity
+    26.2997...
+    >>> Counting(sigma=1.0, nbest=5, integer=True).weights(5).tolist()
+    [64.0, 39.0, 9.0, 1.0, 0.0]
+    """
+
+    sigma: float = 5.0
+    nbest: int = 20
+    kernel: Kernel = Kernel.RAW
+    max_words: int = 30
+    distinct: bool = False
+    integer: bool = False
+    order: int = 1
+
+    def __post_init__(self) -> None:
+        _validate.parse_fields(self)
+        _validate.positive("sigma", self.sigma)
+        _validate.at_least_one("nbest", self.nbest)
+        _validate.at_least_one("max_words", self.max_words)
+        if self.order not in (1, 2):
+            raise InvalidInput(f"Expected order 1 (words) or 2 (pairs), got {self.order}.")
+
+    @property
+    def unit(self) -> int:
+        """How many units make a count of one: 64 with integer weights."""
+        return INTEGER_WEIGHT if self.integer else 1
+
+    def weights(self, present: int) -> NDArray[np.float64]:
+        """The weight of each rank in units, where `present` hypotheses are there."""
+        return _weights(self, min(present, self.nbest))
+
+    @cached_property
+    def kernel_mass(self) -> float:
+        """The most that one word at every rank adds up to, in units.
+
+        A normalised kernel divides by the weights of those present, and rounding may then favour a
+        shorter list; so the worst length counts.
+        """
+        return max(float(self.weights(n).sum()) for n in range(1, self.nbest + 1))
+
+    @property
+    def l1_sensitivity(self) -> float:
+        """How far adding or removing one utterance moves the counts, in units."""
+        return self.max_words * self.kernel_mass
+
+    @property
+    def l2_sensitivity(self) -> float:
+        if not self.distinct:
+            # One word said m times in every hypothesis.
+            return self.max_words * self.kernel_mass
+        return math.sqrt(self.max_words) * self.kernel_mass
+
+    def count(
+        self, heard: NBest, vocabulary: Vocabulary
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The words of one utterance and what each adds, in units.
+
+        >>> from sottovoce.personalize.nbest.lists import Hypothesis
+        >>> words = Vocabulary(("call", "mum", "<unk>"), [0.4, 0.4, 0.2])
+        >>> heard = NBest("u", (Hypothesis("call mum"), Hypothesis("call bob")))
+        >>> places, added = Counting(sigma=1.0).count(heard, words)
+        >>> places.tolist(), added.round(3).tolist()
+        ([0, 1, 2], [1.607, 1.0, 0.607])
+        """
+        kept = heard.hypotheses[: self.nbest]
+        places: list[NDArray[np.int64]] = []
+        added: list[NDArray[np.float64]] = []
+        for hypothesis, weight in zip(kept, self.weights(len(kept)), strict=True):
+            counted = self._counted(hypothesis, vocabulary)
+            places.append(counted)
+            added.append(np.full(len(counted), weight))
+        if not places:
+            return np.zeros(0, np.int64), np.zeros(0)
+        unique, inverse = np.unique(np.concatenate(places), return_inverse=True)
+        mass = np.zeros(len(unique))
+        np.add.at(mass, inverse, np.concatenate(added))
+        present = mass > 0
+        return unique[present], mass[present]
+
+    def _counted(self, hypothesis: Hypothesis, vocabulary: Vocabulary) -> NDArray[np.int64]:
+        """The places of what one hypothesis counts, in the order of speech."""
+        if self.order == 1:
+            places = vocabulary.encode(hypothesis.words)
+        else:
+            places = vocabulary.encode(pairs_of(hypothesis.words))
+            # Nearly all pairs are unknown ones; they must not use up what may be counted.
+            places = places[places != vocabulary.index[UNKNOWN]]
+        if self.distinct:
+            # In the order of speech, so that the cap on words keeps the first ones.
+            places = places[np.sort(np.unique(places, return_index=True)[1])]
+        return places[: self.max_words]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "sigma": self.sigma, "nbest": self.nbest, "kernel": str(self.kernel),
+            "max_words": self.max_words, "distinct": self.distinct, "integer": self.integer,
+            "order": self.order,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Counting":
+        try:
+            # Rules of old know of words alone; for anything else that is missing nobody can speak.
+            data = {"order": 1, **data}
+            return cls(**{name: data[name] for name in Counting().to_json()} | data)
+        except (KeyError, TypeError, ValueError) as problem:
+            raise InvalidInput(f"Expected a rule of counting, but {problem!r}.") from problem
+
+
+def pairs_of(words: Sequence[str]) -> list[str]:
+    """Neighbours in a sentence, its start and its end among them.
+
+    >>> pairs_of(["call", "mum"])
+    ['<s> call', 'call mum', 'mum </s>']
+    """
+    return [f"{before} {word}" for before, word in pairwise((START, *words, END))]
+
+
+@cache
+def _weights(rule: Counting, present: int) -> NDArray[np.float64]:
+    weights = kernel_weights(present, rule.sigma, rule.kernel) if present else []
+    values = integer_weights(weights) if rule.integer else weights
+    array = np.array(values, dtype=np.float64)
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,131 @@
+"""Federated marginals on disk: q_bar over its words, with the ledger that paid for it."""
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput, SottovoceError
+from sottovoce.io.atomic import text_output
+from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary, distribution
+from sottovoce.privacy.guarantee import Guarantee, Relation, Unit, Verdict
+from sottovoce.privacy.ledger import Ledger
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """What everybody says, as it was released; `mass` is how many counts that was, noise included.
+
+    >>> told = Marginals(("call", "mum", "<unk>"), np.array([0.5, 0.3, 0.2]))
+    >>> words = Vocabulary(("mum", "dad", "<unk>"), [0.25, 0.25, 0.5])
+    >>> told.over(words).round(3).tolist()
+    [0.3, 0.25, 0.45]
+    """
+
+    words: tuple[str, ...]
+    q_bar: Vector
+    about: dict[str, Any] = field(default_factory=dict)
+    mass: float | None = None
+
+    def __post_init__(self) -> None:
+        distribution(self.q_bar, len(self.words))
+
+    def over(self, vocabulary: Vocabulary) -> Vector:
+        """The same distribution over another vocabulary.
+
+        Words that the marginals do not know keep their background probability; what is left over
+        is the share of unknown words.
+        """
+        if vocabulary.words == self.words:
+            return self.q_bar
+        known = dict(zip(self.words, self.q_bar.tolist(), strict=True))
+        unknown = vocabulary.index["<unk>"]
+        values = np.array(
+            [known.get(w, u) for w, u in zip(vocabulary.words, vocabulary.unigram, strict=True)]
+        )
+        values[unknown] = 0.0
+        rest = 1.0 - values.sum()
+        if rest > 0:
+            values[unknown] = rest
+        spread: Vector = values / values.sum()
+        return spread
+
+    @property
+    def digest(self) -> str:
+        """A short name of what was released: it tells whether two files speak of the same words."""
+        text = json.dumps([self.words, self.q_bar.tolist()]).encode()
+        return hashlib.sha256(text).hexdigest()[:16]
+
+    def guarantee(self) -> Guarantee:
+        """What holds of these marginals, derived again from the ledger that came with them.
+
+        >>> told = Marginals(("call", "<unk>"), np.array([0.5, 0.5]))
+        >>> told.guarantee().reasons
+        ('the marginals come without the ledger of their release',)
+        """
+        return guarantee_of(self)
+
+    def save(self, path: Path | str) -> None:
+        with text_output(path) as stream:
+            data = {
+                "words": self.words,
+                "q_bar": self.q_bar.tolist(),
+                # Bound to these numbers, so that they are not exchanged by mistake.
+                "about": {**self.about, "of": self.digest},
+                "mass": self.mass,
+            }
+            json.dump(data, stream, ensure_ascii=False)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        try:
+            data = json.loads(Path(path).read_bytes())
+            if not isinstance(data["about"], dict):
+                raise TypeError("about is no object")
+            return cls(
+                tuple(map(str, data["words"])),
+                np.array(data["q_bar"]),
+                data["about"],
+                None if data.get("mass") is None else float(data["mass"]),
+            )
+        except (KeyError, TypeError, ValueError) as problem:
+            raise InvalidInput(f"Expected marginals in {path}, but {problem!r}.") from problem
+
+
+def guarantee_of(*released: Marginals) -> Guarantee:
+    """What holds of several releases together: what their ledgers have in common is paid once."""
+    together: Ledger | None = None
+    delta = 0.0
+    try:
+        for each in released:
+            if "ledger" not in each.about:
+                return _none("the marginals come without the ledger of their release")
+            if each.about.get("of") not in (None, each.digest):
+                return _none("the marginals are not those that their ledger paid for")
+            ledger = Ledger.from_json(each.about["ledger"])
+            if not ledger.entries:
+                return _none("the ledger of the marginals knows of no release")
+            delta = max(delta, _validate.delta(each.about.get("delta", 0.0)))
+            together = ledger if together is None else together.union(ledger)
+        if together is None:
+            raise InvalidInput("Expected at least one release, got none.")
+        return together.guarantee(delta)
+    except SottovoceError as problem:
+        return _none(f"the ledger of the marginals cannot be trusted ({problem})")
+
+
+def _none(reason: str) -> Guarantee:
+    return Guarantee(
+        epsilon=math.inf,
+        delta=0.0,
+        unit=Unit.USER,
+        relation=Relation.ADD_OR_REMOVE,
+        accountant="none",
+        verdict=Verdict.NO_GUARANTEE,
+        reasons=(reason,),
+    )

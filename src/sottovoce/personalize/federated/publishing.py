@@ -1,0 +1,127 @@
+"""What a federation leaves behind: marginals, a ledger and a run file, and what is private of it.
+
+A folder holds one federation. A second one would overwrite what the first has told of itself, so
+it is refused; it may go on in the first one's ledger, and then both are in what it states.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sottovoce import __version__, _validate
+from sottovoce.errors import InvalidInput
+from sottovoce.io.run_folder import RUN, RunFolder
+from sottovoce.personalize.federated.federation import going_on
+from sottovoce.personalize.federated.plan import ReleasePlan
+from sottovoce.personalize.federated.rounds import RoundReport, check_released
+from sottovoce.personalize.federated.server import Server
+from sottovoce.privacy.guarantee import SEEDED_STAMP, Claim, Relation
+from sottovoce.privacy.ledger import Ledger
+
+LEDGER, MARGINALS = "ledger.jsonl", "marginals.json"
+
+
+@contextmanager
+def federation_folder(
+    path: Path | str,
+    plan: ReleasePlan,
+    *,
+    ledger: Path | str | None = None,
+    earlier: Mapping[str, Any] | None = None,
+) -> Iterator[tuple[RunFolder, Ledger]]:
+    """A new folder, held for this federation, and its ledger: in it, or one to go on in."""
+    folder = RunFolder(path)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with folder.lock():
+        check_unused(folder)
+        with Ledger.open(
+            ledger or folder.public(LEDGER), unit=plan.unit, relation=Relation.ADD_OR_REMOVE
+        ) as opened:
+            if earlier is not None:
+                going_on(opened, earlier)
+            yield folder, opened
+
+
+def check_unused(folder: RunFolder) -> None:
+    """Refuse a folder with another run in it, or with a ledger in which something was spent."""
+    found = [name for name in (MARGINALS, RUN) if (folder.path / name).exists()]
+    ledger = folder.path / LEDGER
+    if ledger.exists() and Ledger.read(ledger).entries:
+        found.append(LEDGER)
+    if found:
+        raise InvalidInput(
+            f"Expected a folder without a run, got {found[0]} in {folder.path}: name another one. "
+            f"If both runs are about the same people, add --ledger {ledger}, and what both cost "
+            "is added up."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publication:
+    """What is told beside the marginals.
+
+    `configuration` is public as far as `sottovoce.io.allowed` lists its keys, `exact` never is.
+    `words_from` names the marginals that chose the words of pairs, and `claimed_before` is what
+    the paper would say of those.
+    """
+
+    delta: float = 0.0
+    configuration: dict[str, Any] = field(default_factory=dict)
+    exact: dict[str, Any] = field(default_factory=dict)
+    words_from: str | None = None
+    claimed_before: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        _validate.parse_fields(self)
+        _validate.delta(self.delta)
+
+    def write(
+        self,
+        folder: RunFolder,
+        server: Server,
+        reports: Sequence[RoundReport],
+        *,
+        seeded: bool,
+        started: float,
+    ) -> None:
+        """Publish what was released, unless nothing was."""
+        check_released(reports)
+        assert server.ledger is not None
+        guarantee = server.ledger.guarantee(self.delta)
+        claimed = self._claimed(server.plan)
+        stated = {
+            "ledger": server.ledger.to_json(),
+            "guarantee": guarantee.to_json(),
+            "claimed": claimed.to_json() if claimed else None,
+        }
+        run = {
+            "verb": "federate",
+            "versions": {"sottovoce": __version__},
+            "configuration": self.configuration,
+            "seed": SEEDED_STAMP if seeded else "keyed by the operating system",
+            **stated,
+            "metrics": {**self.exact, "rounds": [report.to_json() for report in reports]},
+            "timings": {"seconds": round(time.monotonic() - started, 2)},
+        }
+        about: dict[str, Any] = {**stated, "delta": self.delta}
+        if self.words_from is not None:
+            about["words_from"] = self.words_from
+        replace(server.marginals, about=about).save(folder.public(MARGINALS))
+        folder.write_run(run)
+
+    def _claimed(self, plan: ReleasePlan | None) -> Claim | None:
+        """By the paper's arithmetic, epsilons of what is released add up."""
+        if plan is None:
+            return None
+        claimed = plan.claim(self.delta)
+        if self.claimed_before is None:
+            return claimed
+        before = Claim.from_json(self.claimed_before)
+        return Claim.of(
+            before.epsilon + claimed.epsilon,
+            delta=before.delta + claimed.delta,
+            how=f"{claimed.how}; words and pairs",
+        )

@@ -1,0 +1,118 @@
+"""Releasing counts with noise: the fact goes to the ledger first, then noise of exactly that scale.
+
+One object owns both, so the two cannot disagree.
+"""
+
+import itertools
+import json
+from dataclasses import replace
+
+import numpy as np
+
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.federated.plan import DISCRETE, ReleasePlan
+from sottovoce.personalize.lm.vocabulary import Vector
+from sottovoce.privacy import noise as draws
+from sottovoce.privacy.facts import Noise, NoisyVector
+from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.noise import NoiseSource
+
+
+class CountRelease:
+    """Adds the noise of a plan to summed counts and writes it down first.
+
+    >>> from sottovoce.personalize.federated.counting import Counting
+    >>> from sottovoce.privacy.guarantee import Relation, Unit
+    >>> ledger = Ledger(unit=Unit.UTTERANCE, relation=Relation.ADD_OR_REMOVE)
+    >>> plan = ReleasePlan(counting=Counting(integer=True), noise=Noise.DISCRETE_LAPLACE, scale=3.0)
+    >>> noisy = CountRelease(plan, ledger)(np.array([640.0, 0.0]))
+    >>> noisy.shape, round(ledger.guarantee(0.0).epsilon, 2)
+    ((2,), 67.66)
+    """
+
+    def __init__(
+        self, plan: ReleasePlan, ledger: Ledger, source: NoiseSource | None = None
+    ) -> None:
+        if ledger.unit != plan.unit:
+            raise InvalidInput(
+                f"Expected a ledger that protects one {plan.unit}, got one for {ledger.unit}."
+            )
+        self._plan, self._ledger = plan, ledger
+        self._root = source or NoiseSource()
+        for sentence in plan.assumptions():
+            ledger.assume(sentence)
+        ledger.leave_uncovered("a vocabulary taken from private text: it has to be public")
+        if plan.counting.order > 1 and not ledger.entries:
+            ledger.leave_uncovered(
+                "the release that chose the words of the pairs, if it is not in this ledger"
+            )
+        self.begin_run()
+
+    # The noise, its cost and the ledger belong together for good.
+    @property
+    def plan(self) -> ReleasePlan:
+        return self._plan
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._ledger
+
+    @property
+    def run(self) -> str:
+        """The name of the present run in the ledger."""
+        return self._run
+
+    def begin_run(self) -> None:
+        """From here on, releases may be of utterances that earlier ones were of: pay them anew."""
+        seeded = self._root.is_seeded
+        self._run = self._ledger.new_run("federation" if seeded else None)
+        # A seed gives other noise to every run in a ledger, and to every plan: equal noise on two
+        # releases would cancel in their difference.
+        self._source = _child(self._root, f"{self._run} {json.dumps(self._plan.to_json())}")
+
+    @property
+    def rounds_done(self) -> int:
+        """Releases of this plan that the ledger knows of, also those of an earlier process."""
+        same = _without_growth(self._plan.fact())
+        return sum(
+            entry.count
+            for entry in self._ledger.entries
+            if isinstance(entry.fact, NoisyVector) and _without_growth(entry.fact) == same
+        )
+
+    def __call__(self, total: Vector) -> Vector:
+        """The noisy counts (in counts, not units) of summed contributions (in units)."""
+        if total.ndim != 1 or not np.isfinite(total).all():
+            raise InvalidInput("Expected a vector of finite summed counts.")
+        if self.plan.noise in DISCRETE and (np.rint(total) != total).any():
+            raise InvalidInput("Expected whole numbers of units with discrete noise.")
+        fact = self.plan.fact(self.rounds_done + 1, seeded=self._source.is_seeded, run=self._run)
+        self._ledger.spend(fact)
+        noisy: Vector = total + self._draw(total.size, fact.scale)
+        return noisy / self.plan.counting.unit
+
+    def _draw(self, size: int, scale: float) -> Vector:
+        match self.plan.noise:
+            case Noise.LAPLACE:
+                return draws.laplace(size, scale, self._source)
+            case Noise.GAUSSIAN:
+                return draws.gaussian(size, scale, self._source)
+            case Noise.DISCRETE_LAPLACE:
+                return draws.discrete_laplace(size, scale, self._source).astype(np.float64)
+            case Noise.DISCRETE_GAUSSIAN:
+                return draws.discrete_gaussian(size, scale, self._source).astype(np.float64)
+
+
+def _without_growth(fact: NoisyVector) -> NoisyVector:
+    """The fact without what differs between the rounds and runs of one plan."""
+    return replace(fact, sensitivity=1.0, pool=None, seeded=False)
+
+
+def _child(source: NoiseSource, label: str) -> NoiseSource:
+    """A stream of its own, also where the same source served another ledger before."""
+    for times in itertools.count(1):
+        try:
+            return source.derive(f"{label} {times}")
+        except InvalidInput:
+            continue
+    raise AssertionError("there is always another label")

@@ -1,0 +1,279 @@
+"""The server's side: check what arrives, add it up, release it, turn it into q_bar.
+
+A contribution that no honest client could send is refused before it can touch the sum. The checks
+look at one client at a time and at public bounds only. A round that too few clients joined is not
+released: it would publish noise alone, or the counts of one person.
+"""
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.federated import simplex
+from sottovoce.personalize.federated.marginals import Marginals
+from sottovoce.personalize.federated.plan import ReleasePlan
+from sottovoce.personalize.federated.release import CountRelease
+from sottovoce.personalize.federated.rules import rules_of, same_rules
+from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
+from sottovoce.privacy.facts import Unprotected
+from sottovoce.privacy.guarantee import Unit
+from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.recipes.federate import Cap, Release
+
+# What one client may plausibly say in a round, in counts, where no cap says it exactly.
+PLAUSIBLE_MASS = 100_000.0
+NO_NOISE = "counts were released without noise"
+
+DENOISERS: dict[str, Callable[[Vector, Vocabulary, float], Vector]] = {
+    "project": lambda counts, _words, _std: simplex.project(counts),
+    "shrink": lambda counts, words, std: simplex.shrink(counts, words.unigram, std),
+    "threshold": lambda counts, words, std: simplex.threshold(counts, words.unigram, std),
+    "keep": lambda counts, words, std: simplex.keep(counts, words.index[UNKNOWN], std),
+}
+
+
+class Refused(InvalidInput):
+    """A contribution that may not enter the sum; `reason` is one word for counting."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+
+
+class NobodyJoined(InvalidInput):
+    """Too few contributions for a release; nothing was released and nothing was spent."""
+
+
+class Server:
+    """Sums checked contributions, releases them and keeps q_bar.
+
+    Without a `release` the counts leave as they are, and the ledger says so. Threads may share a
+    server.
+
+    >>> words = Vocabulary(("call", "mum", "<unk>"), [0.4, 0.4, 0.2])
+    >>> server = Server(words)
+    >>> server.receive(np.array([3.0, 1.0, 0.0]))
+    >>> server.receive(np.array([1.0, float("nan"), 0.0]))
+    Traceback (most recent call last):
+    sottovoce.personalize.federated.server.Refused: Expected finite counts from a client.
+    >>> server.finish_round().tolist()
+    [0.75, 0.25, 0.0]
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        release: CountRelease | None = None,
+        *,
+        ledger: Ledger | None = None,
+        denoise: str = "project",
+        plausible_mass: float = PLAUSIBLE_MASS,
+        minimum_clients: int = 1,
+    ) -> None:
+        _validate.one_of("denoise", denoise, DENOISERS)
+        _validate.positive("plausible_mass", plausible_mass)
+        _validate.at_least_one("minimum_clients", minimum_clients)
+        self.vocabulary, self.release, self.denoise = vocabulary, release, denoise
+        self.ledger = release.ledger if release else ledger
+        self.plausible_mass, self.minimum_clients = plausible_mass, minimum_clients
+        if release:
+            release.ledger.assume(
+                f"that a round had fewer than {minimum_clients} contributions, and so was not "
+                "released, is no secret, or never due to one person"
+            )
+        if release and release.plan.unit is Unit.UTTERANCE:
+            # A refused client takes all of its utterances with it, so the bound must not depend
+            # on one of them.
+            release.ledger.assume(
+                f"no honest client says more than {plausible_mass:g} words a round"
+            )
+        self.counts: Vector = np.zeros(len(vocabulary))
+        self.rounds = 0
+        self.q_bar: Vector = vocabulary.unigram
+        self._sum: Vector = np.zeros(len(vocabulary))
+        self._joined = 0
+        self._names: set[str] = set()
+        self._given = _Given()
+        self._run_released = False
+        self._lock = threading.Lock()
+
+    @property
+    def plan(self) -> ReleasePlan | None:
+        return self.release.plan if self.release else None
+
+    @property
+    def marginals(self) -> Marginals:
+        """What was released so far."""
+        return Marginals(self.vocabulary.words, self.q_bar, mass=max(float(self.counts.sum()), 0.0))
+
+    @property
+    def cumulative(self) -> bool:
+        return self.plan is not None and self.plan.release is Release.CUMULATIVE
+
+    @property
+    def rules(self) -> str:
+        """How clients have to count, as a short text that travels with orders and answers."""
+        return rules_of(self.vocabulary, self.plan)
+
+    def begin_run(self) -> None:
+        """Start a run of its own in the ledger, unless the present one has released nothing."""
+        if self.release is not None and self._run_released:
+            self.release.begin_run()
+            self._run_released = False
+
+    def receive(
+        self, contribution: Vector, *, client: str | None = None, rules: str | None = None
+    ) -> None:
+        """Add one client's counts (in units) to the sum of this round, or refuse them.
+
+        Who names the `client` lets the server see that nobody contributes twice to a round, or
+        more than a lifetime cap over all of them; `rules` are those by which the client counted.
+        """
+        if rules is not None and not same_rules(rules, self.rules):
+            raise Refused("other-rules", "Expected counts by the rules of the plan, got others.")
+        counts = self._checked(contribution)
+        with self._lock:
+            if client is not None:
+                if client in self._names:
+                    raise Refused("twice", f"Expected one contribution a round from {client}.")
+                if self._has_lifetime_caps:
+                    mass, per_word = self._bounds()
+                    self._given.add(client, counts, mass=mass, per_word=per_word)
+                self._names.add(client)
+            self._sum += counts
+            self._joined += 1
+
+    def receive_sum(self, total: Vector, *, clients: int, most: float) -> None:
+        """Add what so many clients sent together, at most `most` units of a word each.
+
+        Nobody can see a single contribution in a secure sum, so the sum is all there is to check.
+        """
+        if total.shape != (len(self.vocabulary),) or not np.isfinite(total).all():
+            raise Refused("not-finite", f"Expected {len(self.vocabulary)} finite counts.")
+        if (np.rint(total) != total).any():
+            raise Refused("not-whole", "Expected whole numbers of units in a secure sum.")
+        capped = self._bounds()[0]
+        if (total < 0).any() or (total > clients * most).any() or total.sum() > clients * capped:
+            raise Refused("too-large", f"Expected counts within the caps of {clients} clients.")
+        with self._lock:
+            self._sum += total
+            self._joined += clients
+
+    def check(self, contribution: Vector) -> None:
+        """Raise `Refused` for anything that an honest client cannot send."""
+        self._checked(contribution)
+
+    def finish_round(self) -> Vector:
+        """Release the sum, with noise and a note in the ledger, and return the new q_bar.
+
+        Raises `NobodyJoined` where fewer than `minimum_clients` contributed; what they sent is
+        dropped, and q_bar stays what it was.
+        """
+        with self._lock:
+            total, self._sum = self._sum, np.zeros(len(self.vocabulary))
+            joined, self._joined = self._joined, 0
+            self._names.clear()
+            if joined < self.minimum_clients:
+                raise NobodyJoined(
+                    f"Expected contributions of at least {self.minimum_clients} clients in a "
+                    f"round, got {joined}: nothing was released."
+                )
+            if self.release is None:
+                if self.ledger is not None:
+                    self.ledger.spend(Unprotected(unit=self.ledger.unit, reason=NO_NOISE))
+                fresh: Vector = total
+            else:
+                fresh = self.release(total)
+                self._run_released = True
+            self.rounds += 1
+            self.counts = fresh if self.cumulative else self.counts + fresh
+            self.q_bar = self._distribution()
+            return self.q_bar
+
+    def _checked(self, contribution: Vector) -> Vector:
+        """The counts in double precision, once they have passed every check.
+
+        The checks see what is added: in a type of the client's choice a sum may wrap around.
+        """
+        size = len(self.vocabulary)
+        if not isinstance(contribution, np.ndarray) or contribution.shape != (size,):
+            raise Refused("wrong-length", f"Expected {size} counts from a client.")
+        kinds = (np.integer, np.floating)
+        if not any(np.issubdtype(contribution.dtype, kind) for kind in kinds):
+            raise Refused("not-numbers", f"Expected numbers, got {contribution.dtype}.")
+        counts: Vector = np.array(contribution, dtype=np.float64, subok=False)
+        if not np.isfinite(counts).all():
+            raise Refused("not-finite", "Expected finite counts from a client.")
+        if (counts < 0).any():
+            raise Refused("negative", "Expected counts >= 0 from a client.")
+        plan = self.plan
+        if plan is not None and plan.counting.integer and (np.rint(counts) != counts).any():
+            raise Refused("not-whole", "Expected whole numbers of units from a client.")
+        mass, per_word = self._bounds()
+        if not _within(float(counts.sum()), mass) or not _within(float(counts.max()), per_word):
+            raise Refused("too-large", "Expected counts within the caps of one client.")
+        return counts
+
+    @property
+    def _has_lifetime_caps(self) -> bool:
+        plan = self.plan
+        return (
+            plan is not None
+            and plan.unit is Unit.USER
+            and plan.caps.span is Cap.LIFETIME
+            and not self.cumulative
+        )
+
+    def _distribution(self) -> Vector:
+        if self.denoise != "keep":
+            if self.counts.sum() <= 0:
+                return self.vocabulary.unigram
+            if self.plan is None:
+                share: Vector = self.counts / self.counts.sum()
+                return share
+        # Increments are summed up, and so is their noise.
+        rounds = 1 if self.cumulative else self.rounds
+        std = self.plan.noise_std * float(np.sqrt(rounds)) if self.plan is not None else 0.0
+        return DENOISERS[self.denoise](self.counts, self.vocabulary, std)
+
+    def _bounds(self) -> tuple[float, float]:
+        if self.plan is None:
+            return self.plausible_mass, self.plausible_mass
+        unit = self.plan.counting.unit
+        if self.plan.unit is Unit.UTTERANCE:
+            return self.plausible_mass * unit, self.plausible_mass * unit
+        mass, per_word = self.plan.caps.in_units(unit)
+        if self.cumulative and self.plan.caps.span is Cap.PER_ROUND:
+            mass, per_word = mass * (self.rounds + 1), per_word * (self.rounds + 1)
+        return mass, per_word
+
+
+class _Given:
+    """What every client has contributed over all rounds, where a cap is for a lifetime."""
+
+    def __init__(self) -> None:
+        self._mass: dict[str, float] = {}
+        self._words: dict[str, dict[int, float]] = {}
+
+    def add(self, client: str, counts: Vector, *, mass: float, per_word: float) -> None:
+        """Write a contribution down, or refuse what overruns the caps."""
+        total = self._mass.get(client, 0.0) + float(counts.sum())
+        fits = _within(total, mass)
+        words = dict(self._words.get(client, {}))
+        if np.isfinite(per_word):
+            for place in np.flatnonzero(counts).tolist():
+                words[place] = words.get(place, 0.0) + float(counts[place])
+                fits = fits and _within(words[place], per_word)
+        if not fits:
+            raise Refused("over-lifetime-cap", f"Expected {client} to keep to its lifetime caps.")
+        self._mass[client] = total
+        if words:
+            self._words[client] = words
+
+
+def _within(value: float, bound: float) -> bool:
+    # Adding up fractions in another order may differ in the last bits.
+    return value <= bound * (1 + 1e-9)

@@ -1,0 +1,1 @@
+"""Background language models: n-grams, Transformers, mixtures, vocabularies."""

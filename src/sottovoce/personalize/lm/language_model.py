@@ -1,0 +1,133 @@
+"""What every background language model can do, and how one is kept in a folder.
+
+A folder holds `lm.json` (which kind, which sizes), `vocabulary.json` and the model itself: an ARPA
+file, or the weights of a Transformer. Models of others are read as well: ARPA files, models of
+KenLM, folders of Hugging Face. Nothing in any of them can run code when it is loaded.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import output, text_output
+from sottovoce.personalize.lm.ngram.arpa import read_arpa, write_arpa
+from sottovoce.personalize.lm.ngram.model import NGramModel
+from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
+
+if TYPE_CHECKING:
+    from sottovoce.personalize.lm.neural.model import TransformerLM
+
+ABOUT, WORDS, ARPA, WEIGHTS = "lm.json", "vocabulary.json", "model.arpa.gz", "weights.pt"
+HUGGING_FACE = "config.json"
+
+
+class LanguageModel(Protocol):
+    """Scores sentences, adapted by factors over its vocabulary if there are any."""
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+
+    def score(
+        self,
+        sentences: Sequence[Sequence[str]],
+        log_factors: Vector | None = None,
+        *,
+        normalise: bool = True,
+    ) -> list[float]: ...
+
+
+def save_ngram(folder: Path | str, model: NGramModel) -> None:
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_arpa(folder / ARPA, model)
+    model.vocabulary.save(folder / WORDS)
+    _about(folder, {"kind": "ngram", "order": len(model.orders)})
+
+
+def save_transformer(folder: Path | str, model: "TransformerLM") -> None:
+    import torch
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with output(folder / WEIGHTS) as stream:
+        torch.save(model.state_dict(), stream)
+    model.vocabulary.save(folder / WORDS)
+    _about(folder, {"kind": "transformer", "shape": model.shape.to_json()})
+
+
+def load_lm(
+    path: Path | str, vocabulary: Vocabulary | None = None, *, kenlm: bool = False
+) -> LanguageModel:
+    """A model from its folder, an ARPA file, a binary file of KenLM or a folder of Hugging Face.
+
+    The last two cannot say how likely a word is on its own, so they need a public `vocabulary`; a
+    `vocabulary.json` in the folder does. With `kenlm` an ARPA file is scored by KenLM as well.
+    """
+    path = Path(path)
+    if path.is_file():
+        return _load_file(path, vocabulary, kenlm=kenlm)
+    if not (path / ABOUT).is_file() and (path / HUGGING_FACE).is_file():
+        from sottovoce.personalize.lm.neural.huggingface import HuggingFaceLM
+
+        if vocabulary is None and (path / WORDS).is_file():
+            vocabulary = Vocabulary.load(path / WORDS)
+        return HuggingFaceLM.load(path, _needed(vocabulary, path))
+    if not (path / ABOUT).is_file():
+        raise InvalidInput(f"Expected an ARPA file or a folder with {ABOUT}, got {path}.")
+    if vocabulary is not None or kenlm:
+        raise InvalidInput(f"Expected neither a vocabulary nor KenLM for {path}: it has its own.")
+    try:
+        about = json.loads((path / ABOUT).read_bytes())
+        kind = about["kind"]
+    except (ValueError, TypeError, KeyError) as problem:
+        raise InvalidInput(f"Expected {path / ABOUT} to name a kind: {problem!r}.") from problem
+    if kind == "ngram":
+        return replace(read_arpa(path / ARPA), background=Vocabulary.load(path / WORDS))
+    if kind == "transformer":
+        return _load_transformer(path, about)
+    raise InvalidInput(f"Expected the kind ngram or transformer in {path}, got {kind!r}.")
+
+
+def _load_file(path: Path, vocabulary: Vocabulary | None, *, kenlm: bool) -> LanguageModel:
+    from sottovoce.personalize.lm.ngram.kenlm import KenLM, is_binary
+
+    if is_binary(path):
+        return KenLM(path, _needed(vocabulary, path))
+    if kenlm:
+        return KenLM(path, vocabulary or read_arpa(path).vocabulary)
+    if vocabulary is not None:
+        raise InvalidInput(f"Expected no vocabulary for {path}: an ARPA file has its own.")
+    return read_arpa(path)
+
+
+def _needed(vocabulary: Vocabulary | None, path: Path) -> Vocabulary:
+    if vocabulary is None:
+        raise InvalidInput(
+            f"Expected a public vocabulary with u(w) for {path}, which has none: give a "
+            f"{WORDS} of `sottovoce lm train`."
+        )
+    return vocabulary
+
+
+def _load_transformer(folder: Path, about: dict[str, Any]) -> LanguageModel:
+    import torch
+
+    from sottovoce.personalize.lm.neural.model import TransformerLM, TransformerShape
+
+    try:
+        shape = TransformerShape(**about["shape"])
+        model = TransformerLM(Vocabulary.load(folder / WORDS), shape)
+        model.load_state_dict(torch.load(folder / WEIGHTS, weights_only=True))
+    except (KeyError, TypeError, RuntimeError, EOFError, OSError, UnpicklingError) as problem:
+        raise InvalidInput(f"Expected a Transformer in {folder}: {problem}") from problem
+    model.eval()
+    return model
+
+
+def _about(folder: Path, about: dict[str, Any]) -> None:
+    with text_output(folder / ABOUT) as stream:
+        json.dump(about, stream, indent=2)

@@ -1,0 +1,156 @@
+"""A Transformer language model of words (paper, section 3.2), whose attention takes any mask.
+
+Embedding 256, feed-forward 1024, 3 blocks, 4 heads and dropout 0.1 by default. Positions and mask
+are arguments, so that one pass can score a sentence, a padded batch or a prefix tree.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerShape:
+    """The sizes of the network, the paper's by default."""
+
+    embedding: int = 256
+    feed_forward: int = 1024
+    blocks: int = 3
+    heads: int = 4
+    dropout: float = 0.1
+    longest: int = 256
+
+    def __post_init__(self) -> None:
+        for name in ("embedding", "feed_forward", "blocks", "heads", "longest"):
+            _validate.at_least_one(name, getattr(self, name))
+        _validate.between("dropout", self.dropout, 0, 0.9)
+        if self.embedding % self.heads:
+            raise InvalidInput(
+                f"Expected an embedding that {self.heads} heads can share, got {self.embedding}."
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Block(nn.Module):
+    """Attention and feed-forward, each normalised before and added after."""
+
+    def __init__(self, shape: TransformerShape) -> None:
+        super().__init__()
+        self.heads, self.dropout = shape.heads, shape.dropout
+        self.before_attention = nn.LayerNorm(shape.embedding)
+        self.queries_keys_values = nn.Linear(shape.embedding, 3 * shape.embedding)
+        self.attended = nn.Linear(shape.embedding, shape.embedding)
+        self.before_feeding = nn.LayerNorm(shape.embedding)
+        self.wide = nn.Linear(shape.embedding, shape.feed_forward)
+        self.narrow = nn.Linear(shape.feed_forward, shape.embedding)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        batch, length, width = x.shape
+        packed = self.queries_keys_values(self.before_attention(x))
+        query, key, value = packed.view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        dropout = self.dropout if self.training else 0.0
+        mixed = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=mask is None
+        )
+        mixed = self.attended(mixed.transpose(1, 2).reshape(batch, length, width))
+        x = x + functional.dropout(mixed, self.dropout, self.training)
+        fed = self.narrow(functional.gelu(self.wide(self.before_feeding(x))))
+        return x + functional.dropout(fed, self.dropout, self.training)
+
+
+class TransformerLM(nn.Module):
+    """Predicts the next word; id V of a vocabulary of V words is both start and end.
+
+    The output weights are the word embeddings. `vocabulary` is the one the model was made for.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, shape: TransformerShape | None = None) -> None:
+        super().__init__()
+        self.vocabulary, self.shape = vocabulary, shape or TransformerShape()
+        self.boundary = len(vocabulary)
+        self.unknown = vocabulary.index[UNKNOWN]
+        width = self.shape.embedding
+        self.embed = nn.Embedding(len(vocabulary) + 1, width)
+        nn.init.normal_(self.embed.weight, std=width**-0.5)
+        self.blocks = nn.ModuleList(Block(self.shape) for _ in range(self.shape.blocks))
+        self.last = nn.LayerNorm(width)
+        self.output_bias = nn.Parameter(torch.zeros(len(vocabulary) + 1))
+        self.register_buffer("waves", _waves(self.shape.longest, width), persistent=False)
+
+    def states(self, ids: Tensor, positions: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The last hidden states; no mask means causal."""
+        waves = self.get_buffer("waves")
+        x = self.embed(ids) * math.sqrt(self.shape.embedding) + waves[positions]
+        x = functional.dropout(x, self.shape.dropout, self.training)
+        for block in self.blocks:
+            x = block(x, mask)
+        normal: Tensor = self.last(x)
+        return normal
+
+    def logits(self, states: Tensor) -> Tensor:
+        return functional.linear(states, self.embed.weight, self.output_bias)
+
+    def encode(self, words: Sequence[str]) -> list[int]:
+        """Ids of a sentence, cut where the model's positions end."""
+        index = self.vocabulary.index
+        kept = words[: self.shape.longest - 1]
+        return [index.get(word, self.unknown) for word in kept]
+
+    def factors(self, log_factors: Vector | None) -> Tensor:
+        """Log factors of all outputs; the end of a sentence keeps a factor of 1."""
+        device = self.output_bias.device
+        full = torch.zeros(len(self.vocabulary) + 1, device=device)
+        if log_factors is not None:
+            if len(log_factors) != len(self.vocabulary):
+                raise InvalidInput(
+                    f"Expected {len(self.vocabulary)} log factors, got {len(log_factors)}."
+                )
+            full[:-1] = torch.as_tensor(log_factors, dtype=full.dtype, device=device)
+        return full
+
+    def score(
+        self,
+        sentences: Sequence[Sequence[str]],
+        log_factors: Vector | None = None,
+        *,
+        normalise: bool = True,
+    ) -> list[float]:
+        """ln p of every sentence with its end, all of them in one pass over their prefix tree."""
+        from sottovoce.personalize.lm.neural.trie import score_tree
+
+        return score_tree(self, sentences, log_factors, normalise=normalise)
+
+    def score_words(
+        self,
+        sentences: Sequence[Sequence[str]],
+        log_factors: Vector | None = None,
+        *,
+        normalise: bool = True,
+    ) -> tuple[Vector, NDArray[np.int64]]:
+        """ln p of every word and end, sentence after sentence, and whose sentence it is."""
+        from sottovoce.personalize.lm.neural.trie import score_tree_words
+
+        return score_tree_words(self, sentences, log_factors, normalise=normalise)
+
+
+def _waves(longest: int, width: int) -> Tensor:
+    """Sine and cosine of the position at falling frequencies."""
+    places = torch.arange(longest)[:, None]
+    rates = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
+    waves = torch.zeros(longest, width)
+    waves[:, 0::2] = torch.sin(places * rates)
+    waves[:, 1::2] = torch.cos(places * rates[: width // 2])
+    return waves

@@ -1,0 +1,215 @@
+"""A back-off n-gram model in sorted arrays, scored for many words at once.
+
+p(w|h) = p_n(w|h) if the n-gram is there, else backoff(h) p(w|h'), h' being h without its oldest
+word. An n-gram is stored under the key (row of its context) * V + w, so the words after a context
+stand together and any vocabulary fits in 64 bits.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
+
+START, END = "<s>", "</s>"
+# Base-10 logarithm of "never", as ARPA files write it.
+NEVER = -99.0
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """All n-grams of one length: sorted keys, ln p and ln backoff."""
+
+    keys: Ints
+    log_probability: Vector
+    log_backoff: Vector
+
+    def find(self, keys: Ints) -> Ints:
+        """The row of every key, or -1."""
+        if not self.keys.size:
+            return np.full(keys.shape, -1, dtype=np.int64)
+        rows = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
+        return np.where((self.keys[rows] == keys) & (keys >= 0), rows, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class NGramModel:
+    """Words and the orders from 1 up; row i of order 1 is word i.
+
+    `background` is the vocabulary with u(w) that the model was trained for. Without it (a model
+    from another toolkit) the model's own unigram stands in; with Kneser-Ney smoothing that counts
+    contexts rather than words, so it is the poorer u.
+    """
+
+    words: tuple[str, ...]
+    orders: tuple[Order, ...]
+    background: Vocabulary | None = None
+
+    def __post_init__(self) -> None:
+        missing = [word for word in (START, END, UNKNOWN) if word not in self.index]
+        if missing:
+            raise InvalidInput(f"Expected {', '.join(missing)} among the words of the model.")
+        said = tuple(word for word in self.words if word not in (START, END))
+        if self.background is not None and self.background.words != said:
+            raise InvalidInput("Expected the background vocabulary to hold the model's words.")
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        return {word: place for place, word in enumerate(self.words)}
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The words that can be said, with the background u."""
+        if self.background is not None:
+            return self.background
+        said = [place for place, word in enumerate(self.words) if word not in (START, END)]
+        mass = np.exp(self.orders[0].log_probability[said])
+        mass = np.maximum(mass, mass[mass > 0].min() if (mass > 0).any() else 1.0)
+        return Vocabulary(tuple(self.words[place] for place in said), mass / mass.sum())
+
+    def encode(self, words: Sequence[str]) -> list[int]:
+        unknown = self.index[UNKNOWN]
+        return [self.index.get(word, unknown) for word in words]
+
+    def score(
+        self,
+        sentences: Sequence[Sequence[str]],
+        log_factors: Vector | None = None,
+        *,
+        normalise: bool = True,
+    ) -> list[float]:
+        """ln p of every sentence with its end; factors belong to the words of `vocabulary`.
+
+        With factors, p is raised by them and, unless told otherwise, normalised again.
+        """
+        values, owners = self.score_words(sentences, log_factors, normalise=normalise)
+        totals = np.bincount(owners, values, minlength=len(sentences))
+        return [float(total) for total in totals]
+
+    def score_words(
+        self,
+        sentences: Sequence[Sequence[str]],
+        log_factors: Vector | None = None,
+        *,
+        normalise: bool = True,
+    ) -> tuple[Vector, Ints]:
+        """ln p of every word and end, sentence after sentence, and whose sentence it is."""
+        histories, words, owners = self._events(sentences)
+        values = self.log_probabilities(histories, words)
+        if log_factors is not None:
+            factors = self._all_factors(log_factors)
+            values = values + factors[words]
+            if normalise:
+                distinct, inverse = np.unique(histories, axis=0, return_inverse=True)
+                constants = Normaliser(self, factors).log_constants(distinct)
+                values -= constants[inverse.reshape(-1)]
+        return values, owners
+
+    def log_probabilities(self, histories: Ints, words: Ints) -> Vector:
+        """ln p(word | history) for rows of histories, oldest word first, -1 for none."""
+        size, depth = len(self.words), histories.shape[1]
+        total = np.zeros(len(words))
+        open_ = np.arange(len(words))
+        for length in range(depth, -1, -1):
+            context = self.context_rows(histories[open_], length)
+            key = words[open_] if length == 0 else context * size + words[open_]
+            rows = self.orders[length].find(np.where(context >= 0, key, -1))
+            hit = rows >= 0
+            total[open_[hit]] += self.orders[length].log_probability[rows[hit]]
+            if length:
+                # Contexts that were never seen back off for free.
+                known = ~hit & (context >= 0)
+                total[open_[known]] += self.orders[length - 1].log_backoff[context[known]]
+            open_ = open_[~hit]
+        total[open_] = NEVER * math.log(10)
+        return total
+
+    def context_rows(self, histories: Ints, length: int) -> Ints:
+        """The row (in the order `length`) of the last `length` words of each history, or -1."""
+        if length == 0:
+            return np.zeros(len(histories), dtype=np.int64)
+        recent = histories[:, histories.shape[1] - length :]
+        rows = self.orders[0].find(recent[:, 0])
+        for place in range(1, length):
+            keys = np.where(rows >= 0, rows * len(self.words) + recent[:, place], -1)
+            keys = np.where(recent[:, place] >= 0, keys, -1)
+            rows = self.orders[place].find(keys)
+        return rows
+
+    def _events(self, sentences: Sequence[Sequence[str]]) -> tuple[Ints, Ints, Ints]:
+        """One row for every word to be predicted: history, word, sentence."""
+        depth = len(self.orders) - 1
+        start, end = self.index[START], self.index[END]
+        padding = [-1] * max(depth - 1, 0) + ([start] if depth else [])
+        histories: list[list[int]] = []
+        words: list[int] = []
+        owners: list[int] = []
+        for owner, sentence in enumerate(sentences):
+            ids = [*padding, *self.encode(sentence), end]
+            for place in range(len(padding), len(ids)):
+                histories.append(ids[place - depth : place])
+                words.append(ids[place])
+                owners.append(owner)
+        shape = (len(words), depth)
+        return (
+            np.array(histories, dtype=np.int64).reshape(shape),
+            np.array(words, dtype=np.int64),
+            np.array(owners, dtype=np.int64),
+        )
+
+    def _all_factors(self, log_factors: Vector) -> Vector:
+        """Factors of all words of the model; the marks of start and end keep a factor of 1."""
+        said = [place for place, word in enumerate(self.words) if word not in (START, END)]
+        if len(log_factors) != len(said):
+            raise InvalidInput(f"Expected {len(said)} log factors, got {len(log_factors)}.")
+        factors = np.zeros(len(self.words))
+        factors[said] = log_factors
+        return factors
+
+
+class Normaliser:
+    """Z(h) = sum_w factor(w) p(w|h), from the words after h alone.
+
+    Z(h) = backoff(h) Z(h') + sum over seen w of factor(w) (p(w|h) - backoff(h) p(w|h')), so that a
+    history costs as much as it has followers, not as much as there are words.
+    """
+
+    def __init__(self, model: NGramModel, factors: Vector) -> None:
+        self.model, self.factors = model, np.exp(factors)
+        unigrams = np.exp(model.orders[0].log_probability)
+        self.base = float(self.factors @ unigrams)
+        self.known: dict[tuple[int, int], float] = {}
+
+    def log_constants(self, histories: Ints) -> Vector:
+        return np.log([self._constant(row) for row in histories])
+
+    def _constant(self, history: Ints) -> float:
+        total = self.base
+        for length in range(1, len(history) + 1):
+            row = int(self.model.context_rows(history[None], length)[0])
+            if row < 0:
+                continue
+            key = (length, row)
+            if key not in self.known:
+                self.known[key] = self._one_longer(history, length, row, total)
+            total = self.known[key]
+        return total
+
+    def _one_longer(self, history: Ints, length: int, row: int, shorter: float) -> float:
+        order, size = self.model.orders[length], len(self.model.words)
+        backoff = math.exp(self.model.orders[length - 1].log_backoff[row])
+        first, last = np.searchsorted(order.keys, [row * size, (row + 1) * size])
+        if first == last:
+            return backoff * shorter
+        words = order.keys[first:last] - row * size
+        recent = np.repeat(history[None, len(history) - length + 1 :], len(words), axis=0)
+        lower = np.exp(self.model.log_probabilities(recent, words))
+        seen = np.exp(order.log_probability[first:last])
+        return backoff * shorter + float(self.factors[words] @ (seen - backoff * lower))

@@ -1,0 +1,119 @@
+"""The public vocabulary and its background distribution u(w).
+
+Both come from public text. A vocabulary taken from private utterances would itself be a release:
+whether a rare name has a place in the vector says that somebody used it.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import text_output
+
+UNKNOWN = "<unk>"
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Words with their background probability; everything else counts as `<unk>`.
+
+    >>> words = Vocabulary.from_text(["call mum", "call dad", "call"], size=3)
+    >>> words.words, words.unigram.round(2).tolist()
+    (('call', 'dad', '<unk>'), [0.5, 0.25, 0.25])
+    >>> words.encode(["call", "xylophone"]).tolist()
+    [0, 2]
+    """
+
+    words: tuple[str, ...]
+    unigram: Vector
+    index: dict[str, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        index = {word: place for place, word in enumerate(self.words)}
+        if len(index) != len(self.words):
+            raise InvalidInput("Expected every word of the vocabulary once, got some twice.")
+        if UNKNOWN not in index:
+            raise InvalidInput(f"Expected {UNKNOWN} in the vocabulary, found it not.")
+        object.__setattr__(self, "index", index)
+        object.__setattr__(self, "unigram", distribution(self.unigram, len(self.words)))
+        if self.unigram.min() <= 0:
+            raise InvalidInput(
+                "Expected every word to have a background probability above 0: the adaptation "
+                "factor divides by it."
+            )
+
+    @classmethod
+    def from_text(cls, lines: Iterable[str], size: int, listed: Iterable[str] = ()) -> Self:
+        """The most frequent words of public text; u has one added to every count.
+
+        `listed` are further words from a public list (names of towns, a dictionary) that the text
+        may never mention; they come on top of `size`.
+        """
+        if size < 2:
+            raise InvalidInput(f"Expected a size >= 2, {UNKNOWN} and one word, got {size}.")
+        counts = Counter(word for line in lines for word in line.split())
+        counts.pop(UNKNOWN, None)
+        if not counts:
+            raise InvalidInput("Expected public text with words in it, found none.")
+        # Ties go by the alphabet, so that the order of lines does not matter.
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        kept = dict(ranked[: size - 1])
+        kept |= {
+            word: counts.get(word, 0) for word in listed if word not in kept and word != UNKNOWN
+        }
+        mass = np.array([*kept.values(), counts.total() - sum(kept.values())], np.float64)
+        mass += 1
+        return cls((*kept, UNKNOWN), mass / mass.sum())
+
+    @cached_property
+    def digest(self) -> str:
+        """A short name of the words and their places."""
+        return hashlib.sha256(json.dumps(self.words).encode()).hexdigest()[:16]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def encode(self, words: Sequence[str]) -> NDArray[np.int64]:
+        unknown = self.index[UNKNOWN]
+        return np.array([self.index.get(word, unknown) for word in words], dtype=np.int64)
+
+    def save(self, path: Path | str) -> None:
+        with text_output(path) as stream:
+            json.dump({"words": self.words, "unigram": self.unigram.tolist()}, stream)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        try:
+            data = json.loads(Path(path).read_bytes())
+            return cls(tuple(map(str, data["words"])), data["unigram"])
+        except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as problem:
+            raise InvalidInput(f"Expected a vocabulary in {path}, but {problem!r}.") from problem
+
+
+def distribution(values: ArrayLike, size: int) -> Vector:
+    """Values as a distribution over `size` words, or a refusal.
+
+    >>> distribution([0.5, 0.6], 2)
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected probabilities that sum to 1, got 1.1.
+    """
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.shape != (_validate.at_least_one("size", size),):
+        raise InvalidInput(f"Expected {size} probabilities, got the shape {vector.shape}.")
+    if not (np.isfinite(vector).all() and (vector >= 0).all()):
+        raise InvalidInput("Expected probabilities >= 0, got negative or non-finite ones.")
+    if abs(vector.sum() - 1) > 1e-6:
+        raise InvalidInput(f"Expected probabilities that sum to 1, got {vector.sum():g}.")
+    return vector

@@ -1,0 +1,1 @@
+"""N-best lists, and the formats of many recognisers."""

@@ -1,0 +1,91 @@
+"""The canonical JSONL: `{"id","client","order","reference","nbest":[{"text","am","lm","score"}]}`.
+
+`start` is read where `order` is missing; keys beyond these are not kept.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sottovoce.corpora.jsonl import dump_object, parse_object
+from sottovoce.corpora.lines import LINE_LIMIT, open_bytes, text_lines
+from sottovoce.corpora.problems import Problems
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
+
+
+def read_canonical(path: Path | str, problems: Problems) -> Iterator[NBest]:
+    with open_bytes(path) as stream:
+        for number, line in text_lines(stream, problems, LINE_LIMIT):
+            try:
+                parsed = from_object(parse_object(line), f"line-{number}")
+            except InvalidInput as problem:
+                problems.reject(number, problem)
+            else:
+                yield parsed
+
+
+def write_canonical(stream: BinaryIO, lists: Iterable[NBest]) -> None:
+    for each in lists:
+        stream.write(f"{dump_object(to_object(each))}\n".encode())
+
+
+def from_object(record: dict[str, Any], default_id: str = "utterance") -> NBest:
+    """One list from its JSON object.
+
+    >>> from_object({"id": "u1", "nbest": [{"text": "hi", "am": -1}]}).best
+    Hypothesis(text='hi', am=-1, lm=None, score=None)
+    >>> from_object({"id": "u1", "nbest": "hi"})
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected nbest to be a list, got str.
+    """
+    nbest = record.get("nbest")
+    if not isinstance(nbest, list):
+        raise InvalidInput(f"Expected nbest to be a list, got {type(nbest).__name__}.")
+    return NBest(
+        id=_text(record, "id") or default_id,
+        hypotheses=tuple(_hypothesis(item) for item in nbest),
+        reference=_text(record, "reference"),
+        client=_text(record, "client"),
+        order=_number(record, "order" if record.get("order") is not None else "start"),
+    )
+
+
+def to_object(each: NBest) -> dict[str, Any]:
+    """The JSON object of one list; what is unknown is left out."""
+    head = {
+        "id": each.id,
+        "client": each.client,
+        "order": each.order,
+        "reference": each.reference,
+    }
+    rows = [{"text": h.text, "am": h.am, "lm": h.lm, "score": h.score} for h in each.hypotheses]
+    return {
+        **{key: value for key, value in head.items() if value is not None},
+        "nbest": [{k: v for k, v in row.items() if v is not None} for row in rows],
+    }
+
+
+def _hypothesis(item: object) -> Hypothesis:
+    if not isinstance(item, dict):
+        raise InvalidInput(f"Expected every hypothesis to be an object, got {item!r:.40}.")
+    text = _text(item, "text")
+    if text is None:
+        raise InvalidInput("Expected a text in every hypothesis, got none.")
+    return Hypothesis(text, _number(item, "am"), _number(item, "lm"), _number(item, "score"))
+
+
+def _text(record: dict[str, Any], key: str) -> str | None:
+    value = record.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InvalidInput(f"Expected {key} to be text, got {value!r:.40}.")
+    return value
+
+
+def _number(record: dict[str, Any], key: str) -> float | None:
+    value = record.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(f"Expected {key} to be a number, got {value!r:.40}.")
+    return value

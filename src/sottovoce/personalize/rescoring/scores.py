@@ -1,0 +1,193 @@
+"""Second-pass totals: one formula and its weights.
+
+total = acoustic A + average A / n + scale ((1 - mix) L1 + mix L2) + bonus n + unknown o
++ hesitation z, where A is the acoustic score (or the first pass's total where that is all there
+is), L1 the first pass's language model, L2 the second one, n the number of words, o the number of
+those that the second model does not know (for it they are all one word, which is likelier than any
+of them) and z the number of hesitations ("um"), which some recognisers are taught to leave out and
+some transcripts keep. Summed scores favour short hypotheses, so their average matters too.
+`per_word` is for tools that divided by length: what they give is the average, and A is n times it.
+`tuning` finds the weights.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce import _validate
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
+from sottovoce.personalize.rescoring.wer import reference_of, word_errors
+
+Scores = Mapping[str, Sequence[float]]
+
+HESITATIONS = frozenset(
+    (
+        "ah",
+        "eh",
+        "er",
+        "erm",
+        "hm",
+        "hmm",
+        "mhm",
+        "mm",
+        "mm-hmm",
+        "mmm",
+        "uh",
+        "uh-huh",
+        "um",
+        "umm",
+    )
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """What each part of the total counts.
+
+    >>> weights = Weights(mix=0.5)
+    >>> weights.total(Hypothesis("remote design", am=-6.75, lm=-3.25), -3.75)
+    -10.25
+    """
+
+    acoustic: float = 1.0
+    average: float = 0.0
+    scale: float = 1.0
+    mix: float = 0.5
+    bonus: float = 0.0
+    per_word: bool = False
+    unknown: float = 0.0
+    hesitation: float = 0.0
+
+    def __post_init__(self) -> None:
+        _validate.not_negative("acoustic", self.acoustic)
+        _validate.not_negative("average", self.average)
+        _validate.not_negative("scale", self.scale)
+        _validate.probability("mix", self.mix)
+        _validate.between("bonus", self.bonus, -1e3, 1e3)
+        _validate.between("unknown", self.unknown, -1e3, 1e3)
+        _validate.between("hesitation", self.hesitation, -1e3, 1e3)
+
+    def total(self, hypothesis: Hypothesis, second: float, unknown: int = 0) -> float:
+        length, given = len(hypothesis.words), acoustic_of(hypothesis)
+        summed, mean = (given * length, given) if self.per_word else (given, given / max(length, 1))
+        language = (1 - self.mix) * (hypothesis.lm or 0.0) + self.mix * second
+        words = self.bonus * length + self.unknown * unknown
+        words += self.hesitation * hesitations(hypothesis)
+        return self.acoustic * summed + self.average * mean + self.scale * language + words
+
+    def choose(
+        self, heard: NBest, second: Sequence[float], vocabulary: Vocabulary | None = None
+    ) -> Hypothesis:
+        """The best hypothesis; the first pass decides ties."""
+        if len(second) != len(heard.hypotheses):
+            raise InvalidInput(
+                f"Expected {len(heard.hypotheses)} scores for {heard.id!r}, got {len(second)}."
+            )
+        if not heard.hypotheses:
+            return heard.best
+        totals = [
+            self.total(h, s, unknown_words(h, vocabulary))
+            for h, s in zip(heard.hypotheses, second, strict=True)
+        ]
+        return heard.hypotheses[int(np.argmax(totals))]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Weights":
+        try:
+            return cls(**data)
+        except TypeError as problem:
+            raise InvalidInput(f"Expected weights for rescoring, but {problem}.") from problem
+
+
+def acoustic_of(hypothesis: Hypothesis) -> float:
+    """The acoustic score, or the total where nothing else is known."""
+    if hypothesis.am is not None:
+        return hypothesis.am
+    return hypothesis.score or 0.0
+
+
+def unknown_words(hypothesis: Hypothesis, vocabulary: Vocabulary | None) -> int:
+    """How many words the vocabulary lacks; none where there is no vocabulary."""
+    if vocabulary is None:
+        return 0
+    return sum(word not in vocabulary.index for word in hypothesis.words)
+
+
+def hesitations(hypothesis: Hypothesis) -> int:
+    """How many words only say that somebody is thinking.
+
+    >>> hesitations(Hypothesis("um call uh mum"))
+    2
+    """
+    return sum(word in HESITATIONS for word in hypothesis.words)
+
+
+class ScoreTable:
+    """The parts of the totals of many lists as padded arrays, with the errors of every choice.
+
+    Trying out one set of weights is then a handful of array operations.
+    """
+
+    def __init__(
+        self, lists: Iterable[NBest], second: Scores, vocabulary: Vocabulary | None = None
+    ) -> None:
+        kept = [each for each in lists if each.hypotheses]
+        if not kept:
+            raise InvalidInput("Expected N-best lists to tune weights on, got none.")
+        _, self.clients = np.unique([each.client or each.id for each in kept], return_inverse=True)
+        shape = (len(kept), max(len(each.hypotheses) for each in kept))
+        self.acoustic, self.first, self.second = (np.zeros(shape) for _ in range(3))
+        self.words, self.unknown, self.hesitations = (np.zeros(shape) for _ in range(3))
+        self.absent = np.ones(shape, dtype=np.bool_)
+        self.errors = np.zeros(shape, dtype=np.int64)
+        for row, each in enumerate(kept):
+            size = len(each.hypotheses)
+            self.absent[row, :size] = False
+            self.acoustic[row, :size] = [acoustic_of(h) for h in each.hypotheses]
+            self.first[row, :size] = [h.lm or 0.0 for h in each.hypotheses]
+            self.second[row, :size] = second[each.id]
+            self.words[row, :size] = [len(h.words) for h in each.hypotheses]
+            self.unknown[row, :size] = [unknown_words(h, vocabulary) for h in each.hypotheses]
+            self.hesitations[row, :size] = [hesitations(h) for h in each.hypotheses]
+            reference = reference_of(each)
+            known: dict[str, int] = {}
+            for place, hypothesis in enumerate(each.hypotheses):
+                if hypothesis.text not in known:
+                    known[hypothesis.text] = word_errors(reference, hypothesis.text).count
+                self.errors[row, place] = known[hypothesis.text]
+
+    def replaced(self, second: Vector) -> "ScoreTable":
+        """The same lists with other scores of the second language model."""
+        table = object.__new__(ScoreTable)
+        table.__dict__.update(self.__dict__, second=second)
+        return table
+
+    def parts(self, *, per_word: bool = False) -> NDArray[np.float64]:
+        """What the weights multiply: A, A / n, L1, L2, n, o and z along the last axis."""
+        if per_word:
+            summed, mean = self.acoustic * self.words, self.acoustic
+        else:
+            summed, mean = self.acoustic, self.acoustic / np.maximum(self.words, 1)
+        rest = (self.first, self.second, self.words, self.unknown, self.hesitations)
+        return np.stack([summed, mean, *rest], axis=-1)
+
+    def picks(self, weights: Weights) -> np.ndarray:
+        first, second = weights.scale * (1 - weights.mix), weights.scale * weights.mix
+        words = (weights.bonus, weights.unknown, weights.hesitation)
+        each = np.array([weights.acoustic, weights.average, first, second, *words])
+        total = self.parts(per_word=weights.per_word) @ each
+        choice: np.ndarray = np.where(self.absent, -np.inf, total).argmax(axis=1)
+        return choice
+
+    def count(self, weights: Weights) -> int:
+        """Word errors of the choices that these weights make."""
+        picks = self.picks(weights)
+        return int(self.errors[np.arange(len(picks)), picks].sum())

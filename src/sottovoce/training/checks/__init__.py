@@ -1,0 +1,1 @@
+"""Checks while training: the neighbour check, and who owns what is released."""

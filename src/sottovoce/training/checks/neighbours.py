@@ -1,0 +1,366 @@
+"""The neighbour check: measure, while training, the sensitivity that the ledger states.
+
+The ledger says that one unit moves the clipped sum by at most C. Rules, norms and the independence
+of examples are reasons to believe it; this tests it. Some units of a piece go through the model,
+then the same without one of them, at the same weights and with the same dropout, and the sums are
+compared: they must differ by exactly the clipped gradient of the unit left out, computed by a plain
+backward pass of that unit alone. Whatever breaks the claim (a layer recorded wrongly, a model that
+mixes examples, a loss divided by a number of the batch) shows, whatever its cause.
+
+The passes are made by the training loop itself: it is handed the piece again, and nothing of them
+is released. They come with the first steps, whenever the loop does something it has not done
+before, and at random for ever. Where the check fails, training stops.
+"""
+
+import random
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from sottovoce.training.batches import Piece
+from sottovoce.training.checks.ownership import foreign_leaf
+from sottovoce.training.checks.randomness import Draws, OtherGenerators, frozen, undisturbed
+from sottovoce.training.clipping.gradients import ClippedGradient, check_losses
+from sottovoce.training.clipping.totals import sum_dtype
+from sottovoce.training.errors import NeighbourCheckFailed
+
+# A check of a few units costs about a quarter of a piece. The first is of the whole piece, the next
+# step is checked as well, and then fewer and fewer are, down to one in RARELY: about 1.5 % of the
+# time of 200 steps, and 0.4 % of 2,000.
+RARELY = 128
+# Units in a check that is not of a whole piece.
+FEW = 4
+# How often a loop has to do the same before it is believed to do the same always.
+TIMES = 8
+# Rounding may move a sum by so much of the contributions in it. Half precision rounds the forward
+# pass of another batch size differently.
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.bfloat16: 0.05}
+# Where all contributions are tiny, rounding is relative to the clip norm.
+FLOOR = 1e-5
+
+UNREPEATABLE = (
+    "the model and the loss treat each example by itself; the neighbour check could not repeat the "
+    "random numbers that the training loop draws outside of torch, so it could not show this"
+)
+DROPOUT_OFF = (
+    "examples that do not influence each other with dropout switched off do not with it either; "
+    "the neighbour check could not repeat the model's random numbers and switched them off"
+)
+
+
+@dataclass
+class Trial:
+    """A pass over some units that is measured and not released."""
+
+    piece: Piece
+    context: AbstractContextManager[None]
+    backward: Callable[[Tensor], None]
+    sums: list[Tensor] = field(default_factory=list)
+    """What came out, one tensor a parameter."""
+    norms: Tensor = field(default_factory=lambda: torch.zeros(0))
+    """[groups] the norms on record."""
+    clipped: float = 0.0
+    """The norms of all contributions, added up."""
+
+
+Measuring = Generator[Trial, None, "Outcome"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What leaving out one unit did, in units of the stated sensitivity."""
+
+    moved: float
+    """How far the sum moved."""
+    unexplained: float
+    """How much of that is not the unit's own clipped gradient."""
+    allowed: float
+    """How much rounding may do."""
+    layer: str
+    """The parameter whose sum moved most."""
+    norms: tuple[float, float] | None = None
+    """The norm of the unit's gradient on record, and by a plain backward pass."""
+
+    @property
+    def holds(self) -> bool:
+        # Written so that a NaN does not pass.
+        within = self.unexplained <= self.allowed and self.moved <= 1 + self.allowed
+        return within and not self.norm_too_small
+
+    @property
+    def norm_too_small(self) -> bool:
+        if self.norms is None:
+            return False
+        on_record, alone = self.norms
+        return not on_record >= alone * (1 - max(1e-3, self.allowed)) - FLOOR
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A piece of this step, with the norms on record."""
+
+    piece: Piece
+    norms: Tensor
+
+
+class NeighbourCheck:
+    """Decides when to check, and does it.
+
+    `assume` takes a sentence for the statement where the check could not be made in full, `fail`
+    one that says what is wrong.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        gradient: ClippedGradient,
+        assume: Callable[[str], None],
+        fail: Callable[[str], None],
+        *,
+        seed: int | None = None,
+    ) -> None:
+        self._model = model
+        self._gradient = gradient
+        self._assume = assume
+        self._fail = fail
+        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        self._names = [name for name, _ in named]
+        self._parameters = [p for _, p in named]
+        self._random = random.SystemRandom() if seed is None else random.Random(seed)
+        self._known: set[object] = set()
+        self._new: _Seen | None = None
+        self._unfamiliar: _Seen | None = None
+        self._any: _Seen | None = None
+        self._steps = 0
+
+    def saw(self, piece: Piece) -> None:
+        """A piece of the step went through the model: was anything about it new?"""
+        if len(piece.examples) == 0:
+            return
+        seen = _Seen(piece, torch.nan_to_num(self._gradient.norms, nan=0.0, posinf=0.0))
+        structure, sizes = self._signature(piece)
+        if structure not in self._known:
+            self._new = seen
+        elif sizes not in self._known:
+            self._unfamiliar = seen
+        self._known |= {structure, sizes}
+        if self._any is None or self._random.random() < 0.5:
+            self._any = seen
+
+    def trials(self) -> Iterator[Trial]:
+        """The passes to make before this step is released; none in most steps."""
+        number, self._steps = self._steps, self._steps + 1
+        new, unfamiliar, some = self._new, self._unfamiliar, self._any
+        self._new = self._unfamiliar = self._any = None
+        by_chance = self._random.random() < max(1 / RARELY, 0.5 / (number + 1))
+        with undisturbed():
+            if new is not None:
+                yield from self._check(*self._whole(new))
+            if new is not None or unfamiliar is not None:
+                yield from self._check(*self._few(new or unfamiliar))
+            elif some is not None and (by_chance or number == 1):
+                yield from self._check(*self._few(some))
+
+    def _signature(self, piece: Piece) -> tuple[object, object]:
+        structure, sizes = self._gradient.signature()
+        modes = tuple(module.training for module in self._model.modules())
+        dtypes = tuple(p.dtype for p in self._parameters)
+        known = (structure, modes, dtypes, piece.count > 1, len(piece.examples) > piece.count)
+        return known, (known, sizes)
+
+    def _whole(self, seen: _Seen) -> tuple[Piece, int]:
+        """All of a piece, without the unit that has the largest norm."""
+        return seen.piece, int(seen.norms.argmax()) if len(seen.norms) else 0
+
+    def _few(self, seen: _Seen | None) -> tuple[Piece, int]:
+        """The unit with the largest norm and a few others, without one of them."""
+        assert seen is not None
+        whole, largest = self._whole(seen)
+        others = [group for group in range(whole.count) if group != largest]
+        few = max(2, min(FEW, whole.count // 8))
+        chosen = sorted([largest, *self._random.sample(others, min(few - 1, len(others)))])
+        anyone = self._random.randrange(len(chosen))
+        return whole.only(chosen), self._random.choice([chosen.index(largest), anyone])
+
+    def _check(self, part: Piece, removed: int) -> Iterator[Trial]:
+        draws, others = Draws(len(part.examples)), OtherGenerators()
+        measure = self._leave_out_group if self._gradient.by_group else self._leave_out_example
+        outcome = yield from measure(part, removed, draws, others)
+        if not outcome.holds and not draws.aligned:
+            outcome = yield from measure(part, removed, None, others)
+            self._assume(DROPOUT_OFF)
+        if outcome.holds:
+            return
+        # Before the model is blamed: does the loop do the same thing twice?
+        if others.moved or not (yield from self._repeats(part, draws, others)):
+            self._assume(UNREPEATABLE)
+            return
+        sentence = _sentence(outcome)
+        self._fail(sentence)
+        raise NeighbourCheckFailed(sentence)
+
+    def _leave_out_group(
+        self, part: Piece, removed: int, draws: Draws | None, others: OtherGenerators
+    ) -> Measuring:
+        """Groups that go through the model together: the sums differ by what one group gives."""
+        mine = part.groups == removed
+        full = self._pass(part, frozen() if draws is None else draws.record(), others)
+        yield full
+        if bool(mine.all()):
+            rest = [torch.zeros_like(total) for total in full.sums]
+        else:
+            smaller = self._pass(part.without(removed), _again(draws, ~mine), others)
+            yield smaller
+            rest = smaller.sums
+        alone = self._plain_pass(part.only([removed]), _again(draws, mine), others)
+        yield alone
+        own = self._gradient.clip(alone.sums)
+        moved = [a - b for a, b in zip(full.sums, rest, strict=True)]
+        on_record = float(full.norms[removed])
+        norms = (on_record, float(alone.norms)) if alone.norms.isfinite() else None
+        return self._outcome(moved, own, full.clipped, norms)
+
+    def _leave_out_example(
+        self, part: Piece, removed: int, draws: Draws | None, others: OtherGenerators
+    ) -> Measuring:
+        """One group at a time, clipped as a whole: leaving out an example turns it around at most.
+
+        So the sums are within twice the clip norm of each other, and each within it.
+        """
+        few = min(FEW, len(part.examples))
+        part = Piece(part.examples[:few], part.groups[:few], torch.tensor([few]))
+        full = self._pass(part, frozen() if draws is None else draws.record(), others)
+        yield full
+        limit = self._gradient.sensitivity
+        size = self._gradient.measure(full.sums) / limit
+        rest = [torch.zeros_like(total) for total in full.sums]
+        if few > 1:
+            kept = torch.arange(few) < few - 1
+            fewer = Piece(part.examples[:-1], part.groups[:-1], torch.tensor([few - 1]))
+            smaller = self._pass(fewer, _again(draws, kept), others)
+            yield smaller
+            rest = smaller.sums
+        moved = [a - b for a, b in zip(full.sums, rest, strict=True)]
+        outcome = self._outcome(moved, moved, limit, None)
+        furthest = max(size, outcome.moved / 2)
+        return Outcome(furthest, 0.0, outcome.allowed, outcome.layer)
+
+    def _repeats(
+        self, part: Piece, draws: Draws, others: OtherGenerators
+    ) -> Generator[Trial, None, bool]:
+        """Whether the same examples give the same sum every time."""
+        everybody = list(range(len(part.examples)))
+        first = self._pass(part, draws.replay(everybody), others)
+        yield first
+        for _ in range(TIMES):
+            again = self._pass(part, draws.replay(everybody), others)
+            yield again
+            moved = [a - b for a, b in zip(first.sums, again.sums, strict=True)]
+            nothing = [torch.zeros_like(total) for total in moved]
+            outcome = self._outcome(moved, nothing, first.clipped, None)
+            if not outcome.unexplained <= outcome.allowed:
+                return False
+        return True
+
+    def _outcome(
+        self,
+        moved: Sequence[Tensor],
+        own: Sequence[Tensor],
+        clipped: float,
+        norms: tuple[float, float] | None,
+    ) -> Outcome:
+        limit = self._gradient.sensitivity
+        left = [a - b for a, b in zip(moved, own, strict=True)]
+        widest = [*left] if any(bool(x.any()) for x in left) else [*moved]
+        furthest = max(range(len(widest)), key=lambda i: float(widest[i].norm()))
+        tolerance = max(TOLERANCE.get(p.dtype, 0.05) for p in self._parameters)
+        return Outcome(
+            moved=self._gradient.measure(moved) / limit,
+            unexplained=self._gradient.measure(left) / limit,
+            allowed=tolerance * clipped / limit + FLOOR,
+            layer=self._names[furthest],
+            norms=norms and (norms[0] / limit, norms[1] / limit),
+        )
+
+    def _pass(
+        self, part: Piece, randomness: AbstractContextManager[None], others: OtherGenerators
+    ) -> Trial:
+        """A pass as training makes it, into sums of its own."""
+        gradient = self._gradient
+
+        def backward(losses: Tensor) -> None:
+            foreign_leaf(losses, self._parameters)
+            gradient.backward(losses, part)
+
+        @contextmanager
+        def run() -> Iterator[None]:
+            others.rewind()
+            with gradient.apart() as sums:
+                with randomness, gradient.piece(part):
+                    yield
+                others.look()
+                trial.norms, trial.clipped = gradient.norms, gradient.clipped
+                trial.sums = [total * gradient.divisor for total in sums.tensors(self._parameters)]
+
+        trial = Trial(part, run(), backward)
+        return trial
+
+    def _plain_pass(
+        self, part: Piece, randomness: AbstractContextManager[None], others: OtherGenerators
+    ) -> Trial:
+        """The gradient of one group by itself, as torch computes it without any of our rules."""
+
+        def backward(losses: Tensor) -> None:
+            check_losses(losses, part)
+            total = losses.sum() / float(part.sizes[0])
+            found: Sequence[Tensor | None] = [None] * len(self._parameters)
+            if total.requires_grad:
+                found = torch.autograd.grad(total, self._parameters, allow_unused=True)
+            trial.sums = [
+                torch.zeros_like(p, dtype=sum_dtype(p)) if g is None else _dense(g).to(sum_dtype(p))
+                for p, g in zip(self._parameters, found, strict=True)
+            ]
+            trial.norms = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(trial.sums)))
+
+        @contextmanager
+        def run() -> Iterator[None]:
+            others.rewind()
+            with randomness:
+                yield
+
+        trial = Trial(part, run(), backward)
+        return trial
+
+
+def _again(draws: Draws | None, kept: Tensor) -> AbstractContextManager[None]:
+    return frozen() if draws is None else draws.replay(kept.nonzero().flatten().tolist())
+
+
+def _dense(gradient: Tensor) -> Tensor:
+    return gradient.to_dense() if gradient.is_sparse else gradient
+
+
+def _sentence(outcome: Outcome) -> str:
+    if outcome.norm_too_small and outcome.norms is not None:
+        on_record, alone = outcome.norms
+        what = (
+            f"an example whose gradient has {alone:.3g} times the clip norm was clipped as if it "
+            f"had {on_record:.3g}"
+        )
+    elif outcome.moved > 1 + outcome.allowed:
+        what = f"leaving out one example moved the clipped sum by {outcome.moved:.3g} times that"
+    else:
+        what = (
+            "leaving out one example changed what the others contribute, by "
+            f"{outcome.unexplained:.2g} times that"
+        )
+    return (
+        f"Expected one example to move the clipped sum by at most the clip norm, and nothing else, "
+        f"but {what}, most in {outcome.layer}. The model or the loss mixes examples (statistics of "
+        "the batch, a loss divided by the batch's number of words, rows in another order), or a "
+        "layer computes something that its rule does not record. Training has stopped; nothing of "
+        "this step was released, and what was released before has no guarantee."
+    )

@@ -1,0 +1,1 @@
+"""Clipped gradients: exact norms in one backward pass, clipping styles, and sums."""

@@ -1,0 +1,259 @@
+"""Exact gradient norms of every group, and their weighted sum, in one backward pass.
+
+For a batch with losses L_1 ... L_B and a partition into groups, with g_g = sum_{i in g} dL_i/dW,
+a `BookKeeper` gives ||g_g||^2 for every g, then adds sum_g w_g g_g to the gradients. While it
+records, layers run as custom autograd functions that keep inputs and output gradients; the plain
+gradients of weights are never computed, so the weighted sum takes their place at the same price
+(book-keeping: Bu, Wang, Zha, Karypis 2023).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+from torch.utils.hooks import RemovableHandle
+
+from sottovoce.errors import InvalidInput
+from sottovoce.training.checks.independence import check_independence
+from sottovoce.training.clipping.coverage import Coverage, Recorded, why_never
+from sottovoce.training.clipping.totals import ClippedSums
+from sottovoce.training.records.grouping import Grouping, norm_dtype
+from sottovoce.training.records.tape import Account, Tape
+
+
+class BookKeeper:
+    """Records what a model does between `record` and the end of its block, and nothing outside.
+
+    The model stays as it is: no wrapper, the same keys, its own forward pass when not recording.
+
+    >>> model = nn.Linear(2, 1, bias=False)
+    >>> keeper = BookKeeper(model)
+    >>> with keeper.record():
+    ...     keeper.backward(model(torch.tensor([[3.0, 4.0], [0.0, 1.0]])).squeeze(1))
+    >>> keeper.squared_norms()
+    tensor([25.0000,  1.0000])
+    >>> keeper.accumulate(torch.tensor([0.2, 1.0]))
+    >>> model.weight.grad
+    tensor([[0.6000, 1.8000]])
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        """Raise `UnsupportedLayer` if some trainable parameter has no exact rule."""
+        self._model = model
+        self._coverage = Coverage.of(model)
+        self._modules = dict(model.named_modules())
+        self._tape: Tape | None = None
+        self._recording = False
+        self._independent = False
+        self._detached = False
+        self._signature: tuple[object, object] = ((), ())
+
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        """The modules that hold trainable parameters, in the order of the rows of norms."""
+        return self._coverage.layer_names
+
+    @property
+    def layers_of_parameters(self) -> list[int]:
+        """The row of every trainable parameter, in the model's order."""
+        return [account.layer for account in self._coverage.accounts.values()]
+
+    @property
+    def signature(self) -> tuple[object, object]:
+        """Which layers the last pass used, on inputs of which form: (structure, sizes)."""
+        return self._signature
+
+    @contextmanager
+    def record(self, groups: Tensor | None = None, count: int | None = None) -> Iterator[None]:
+        """Record the forward and backward pass inside of this block.
+
+        `groups[i]` is the group of example i; without it every example is its own. `count` is the
+        number of groups, of which some may be empty. With neither, the number of examples is the
+        first dimension of the first tensor that the model is called with.
+        """
+        self._check_ready()
+        accounts = self._coverage.accounts
+        device = next((a.parameter.device for a in accounts.values()), torch.device("cpu"))
+        tape = self._tape = Tape(accounts, len(self.layer_names), device)
+        with ExitStack() as undo:
+            if groups is not None:
+                tape.group(Grouping.of(groups.to(device), count))
+            elif count is not None:
+                tape.group(Grouping.singletons(count, device))
+            else:
+                count_examples = partial(_count_examples, tape, device)
+                hook = self._model.register_forward_pre_hook(count_examples, with_kwargs=True)
+                undo.callback(hook.remove)
+            for account in accounts.values():
+                guard = _guard(account)
+                undo.callback(guard.remove)
+            for recorded in self._coverage.recorded:
+                vars(recorded.module)["forward"] = _recording_forward(recorded, tape)
+                undo.callback(vars(recorded.module).pop, "forward")
+            self._recording = True
+            try:
+                yield
+            finally:
+                self._recording = False
+                tape.open = False
+                self._signature = tape.signature
+
+    def backward(self, losses: Tensor) -> None:
+        """`losses.sum().backward()`, after a look at the losses.
+
+        The first time, one more pass checks that no example touches another.
+        """
+        tape = self._tape
+        if tape is None or not self._recording:
+            raise InvalidInput("Expected backward inside of keeper.record(), got it outside.")
+        if not tape.knows_examples and losses.dim() == 1:
+            tape.group(Grouping.singletons(len(losses), losses.device))
+        if losses.shape != (tape.grouping.examples,):
+            raise InvalidInput(
+                f"Expected one loss for each of {tape.grouping.examples} examples, got losses of "
+                f"shape {list(losses.shape)}: use reduction='none', and the mean over words only."
+            )
+        tape.touched = True
+        if not losses.requires_grad:
+            return
+        if not self._independent:
+            self._independent = check_independence(tape, losses, self.layer_names)
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+
+    def squared_norms(self) -> Tensor:
+        """[count] the squared norm of each group's gradient, all parameters together.
+
+        Rounding errors are allowed for: it may be some millionths too large, not too small.
+        """
+        return self.squared_norms_by_layer().sum(0)
+
+    def squared_norms_by_layer(self) -> Tensor:
+        """[layers, count], rows in the order of `layer_names`."""
+        return self._recorded().squared_norms()
+
+    def squares_by_layer(self, gradients: Sequence[Tensor]) -> Tensor:
+        """[layers, 1] the squared norms of one gradient that is there in full."""
+        norms = torch.stack(torch._foreach_norm(list(gradients)))
+        squares = norms.new_zeros(len(self.layer_names), dtype=norm_dtype(norms))
+        rows = torch.tensor(self.layers_of_parameters, device=norms.device)
+        return squares.index_add_(0, rows, norms.to(squares.dtype) ** 2).unsqueeze(1)
+
+    @torch.no_grad()
+    def accumulate(self, weights: Tensor, into: ClippedSums | None = None) -> None:
+        """Add sum_g weights[g] * g_g to the sums, or to `p.grad` without them, and forget.
+
+        `weights` is [count], or [layers, count] for a weight of its own in each layer. A group
+        whose norm is not finite is left out, whatever its weight.
+        """
+        tape = self._recorded()
+        norms = tape.squared_norms()
+        fits = weights.shape in (norms.shape, norms.shape[1:])
+        if not fits or not bool(weights.isfinite().all()):
+            raise InvalidInput(
+                f"Expected finite weights of shape {list(norms.shape[1:])} or {list(norms.shape)}, "
+                f"got shape {list(weights.shape)}."
+            )
+        sums = ClippedSums() if into is None else into
+        tape.pay_out(weights.to(norms.device), norms.isfinite().all(0), sums)
+        if into is None:
+            for account in self._coverage.accounts.values():
+                _add_gradient(account.parameter, sums.of(account.parameter))
+        self.forget()
+
+    def forget(self) -> None:
+        """Free the records of the last pass."""
+        if self._tape is not None:
+            self._tape.forget()
+        self._tape = None
+
+    def detach(self) -> None:
+        """Leave the model for good. Nothing of the keeper remains in it."""
+        self.forget()
+        self._detached = True
+
+    def _recorded(self) -> Tape:
+        tape = self._tape
+        if tape is None or not (tape.touched or tape.has_no_examples):
+            raise InvalidInput("Expected a backward pass inside of keeper.record(), got none.")
+        return tape
+
+    def _check_ready(self) -> None:
+        if self._detached or self._recording:
+            state = "was detached" if self._detached else "is recording already"
+            raise InvalidInput(f"Expected a keeper that is free to record, got one that {state}.")
+        changed = [
+            name
+            for name, parameter in self._model.named_parameters()
+            if parameter.requires_grad != (id(parameter) in self._coverage.accounts)
+        ]
+        if changed:
+            raise InvalidInput(
+                "Expected the parameters that were trainable when the BookKeeper was made, got "
+                f"changes in {', '.join(changed)}: make a new one."
+            )
+        for name, module in self._modules.items():
+            reason = why_never(module)
+            if reason is not None:
+                raise InvalidInput(f"Expected the model as it was at first, got {name}: {reason}.")
+
+
+def _add_gradient(parameter: nn.Parameter, total: Tensor) -> None:
+    total = total.to(parameter.dtype)
+    parameter.grad = total if parameter.grad is None else parameter.grad.add_(total)
+
+
+def _recording_forward(recorded: Recorded, tape: Tape) -> Callable[..., Any]:
+    """The rule in place of a module's forward; called again by the rule itself, the plain one."""
+    module, rule = recorded.module, recorded.rule
+    plain = module.forward
+    running = False
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        nonlocal running
+        if running or not torch.is_grad_enabled():
+            return plain(*args, **kwargs)
+        if torch.is_autocast_enabled(tape.device.type):
+            raise InvalidInput(
+                "Expected one precision inside of keeper.record(), got torch.autocast: convert the "
+                "model instead, with model.to(torch.bfloat16)."
+            )
+        running, tape.module = True, recorded.name or "the model"
+        try:
+            return rule.forward(module, tape, *args, **kwargs)
+        finally:
+            running = False
+
+    return forward
+
+
+def _guard(account: Account) -> RemovableHandle:
+    """Stop the backward pass if autograd itself arrives at a parameter: its norm would be wrong."""
+
+    def refuse(_: Tensor) -> None:
+        raise InvalidInput(
+            f"Expected {account.name} to be used by its own module only, got another use that no "
+            "rule sees (a function that takes the parameter, or a penalty in the loss): call the "
+            "module, or register a rule for the one that does it "
+            "(sottovoce.training.layers.rule_for)."
+        )
+
+    handle: RemovableHandle = account.parameter.register_hook(refuse)  # type: ignore[no-untyped-call]
+    return handle
+
+
+def _count_examples(
+    tape: Tape, device: torch.device, _: nn.Module, args: Any, kwargs: dict[str, Any]
+) -> None:
+    if tape.knows_examples:
+        return
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, PackedSequence):
+            tape.group(Grouping.singletons(int(value.batch_sizes[0]), device))
+            return
+        if isinstance(value, Tensor) and value.dim():
+            tape.group(Grouping.singletons(len(value), device))
+            return

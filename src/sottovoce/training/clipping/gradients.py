@@ -1,0 +1,295 @@
+"""From the losses of a step to the clipped sum, divided by its configured size.
+
+`ExactGradient` clips every group of a piece at once by book-keeping. `OneByOneGradient` makes one
+plain backward pass a group: the loop over examples of the textbook, and the workers of eDP-SGD,
+which scale, clip and rescale their mean gradient. `PlainGradient` clips nothing.
+
+Clipped sums are kept apart from `p.grad` (see `totals`), which stays empty until they have noise.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from sottovoce.errors import InvalidInput
+from sottovoce.training.batches import Piece
+from sottovoce.training.clipping.bookkeeping import BookKeeper
+from sottovoce.training.clipping.coverage import why_never
+from sottovoce.training.clipping.styles import Clipping
+from sottovoce.training.clipping.tables import TableGradients, Tables
+from sottovoce.training.clipping.totals import ClippedSums
+from sottovoce.training.edpsgd.scaling import LayerScales
+from sottovoce.training.errors import UnsupportedLayer
+
+
+class Gradient(Protocol):
+    """Collects the pieces of one step."""
+
+    def begin(self) -> None: ...
+
+    @contextmanager
+    def piece(self, piece: Piece) -> Iterator[None]:
+        """The forward and backward pass of one piece happen inside of this."""
+
+    def backward(self, losses: Tensor, piece: Piece) -> None: ...
+
+    def finish(self) -> list[Tensor]:
+        """The sum over groups, divided by the configured size, for every parameter."""
+
+
+class ClippedGradient(Gradient, Protocol):
+    """A gradient whose sum has a known sensitivity, which can be measured (see `neighbours`)."""
+
+    by_group: bool
+    """Whether several groups go through the model together."""
+    divisor: int
+    norms: Tensor
+    """[groups] the norms on record of the last piece, as far as they are known."""
+
+    @property
+    def clipped(self) -> float:
+        """The norms of its contributions, added up."""
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one group may move the sum, in the norm of `measure`."""
+
+    @contextmanager
+    def apart(self) -> Iterator[ClippedSums]:
+        """Collect pieces into sums of their own, which nobody releases."""
+
+    def clip(self, gradients: Sequence[Tensor]) -> list[Tensor]:
+        """What one group with these gradients contributes to the sum, before the divisor."""
+
+    def measure(self, tensors: Sequence[Tensor]) -> float:
+        """The norm in which the sensitivity is stated."""
+
+    def signature(self) -> tuple[object, object]:
+        """What the last piece did, in so far as it decides whether the sensitivity is right."""
+
+
+class ExactGradient:
+    """One backward pass a piece; every group is clipped by its exact norm."""
+
+    by_group = True
+
+    def __init__(self, model: nn.Module, clipping: Clipping, divisor: int) -> None:
+        self._keeper = BookKeeper(model)
+        self._parameters = trainable(model)
+        self._sums = ClippedSums(TableGradients())
+        self._clipping = clipping
+        self.divisor = divisor
+        self.norms = torch.zeros(0)
+        self._clipped = torch.zeros(0)
+
+    @property
+    def sensitivity(self) -> float:
+        return self._clipping.sensitivity()
+
+    def begin(self) -> None:
+        self._sums.clear()
+
+    @contextmanager
+    def piece(self, piece: Piece) -> Iterator[None]:
+        groups = piece.groups if piece.count < len(piece.examples) else None
+        with self._keeper.record(groups, count=piece.count):
+            yield
+
+    def backward(self, losses: Tensor, piece: Piece) -> None:
+        self._keeper.backward(losses)
+        # What is clipped is the mean over the units of a group; for one unit that is itself.
+        sizes = piece.sizes.to(losses.device)
+        squares = self._keeper.squared_norms_by_layer() / sizes**2
+        self.norms = squares.sum(0).clamp(min=0).sqrt()
+        weights = self._clipping.weights(squares)
+        self._clipped = (weights**2 * squares).view(-1, piece.count).sum(0)
+        self._keeper.accumulate(weights / (sizes * self.divisor), self._sums)
+
+    @property
+    def clipped(self) -> float:
+        return float(torch.nan_to_num(self._clipped, nan=0.0, posinf=0.0).clamp(min=0).sqrt().sum())
+
+    def finish(self) -> list[Tensor]:
+        return self._sums.tensors(self._parameters)
+
+    @contextmanager
+    def apart(self) -> Iterator[ClippedSums]:
+        kept, self._sums = self._sums, ClippedSums()
+        try:
+            yield self._sums
+        finally:
+            self._sums = kept
+
+    def clip(self, gradients: Sequence[Tensor]) -> list[Tensor]:
+        squares = self._keeper.squares_by_layer(gradients)
+        weights = self._clipping.weights(squares)
+        layers = self._keeper.layers_of_parameters
+        factors = weights.flatten() if weights.dim() == 2 else weights.expand(len(squares))
+        if not bool(squares.isfinite().all()):
+            return [torch.zeros_like(g) for g in gradients]
+        return [g * factors[layer] for g, layer in zip(gradients, layers, strict=True)]
+
+    def measure(self, tensors: Sequence[Tensor]) -> float:
+        return float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(tensors)))))
+
+    def signature(self) -> tuple[object, object]:
+        return self._keeper.signature
+
+
+class OneByOneGradient:
+    """One plain backward pass a group: scale by 1/alpha_k, clip to C, rescale, add up."""
+
+    by_group = False
+    norms = torch.zeros(0)
+
+    def __init__(
+        self, model: nn.Module, scales: LayerScales, clip_norm: float, divisor: int, *, mean: bool
+    ) -> None:
+        refuse_mixing(model)
+        self._model = model
+        self._parameters = trainable(model)
+        self._scales = scales
+        self._clip_norm = clip_norm
+        self.divisor = divisor
+        self._mean = mean
+        # The loop over examples stays as plain as the textbook has it.
+        self._tables = Tables(model if mean else nn.Module())
+        self._sums = ClippedSums(TableGradients())
+
+    @property
+    def sensitivity(self) -> float:
+        return self._clip_norm
+
+    def begin(self) -> None:
+        refuse_mixing(self._model)  # its mode may have changed
+        self._sums.clear()
+        _clear(self._parameters)
+
+    @contextmanager
+    def piece(self, piece: Piece) -> Iterator[None]:
+        if piece.count != 1:
+            raise InvalidInput(f"Expected one group at a time, got {piece.count}.")
+        with self._tables.by_rows():
+            yield
+
+    def backward(self, losses: Tensor, piece: Piece) -> None:
+        check_losses(losses, piece)
+        total = losses.sum() / piece.sizes[0] if self._mean else losses.sum()
+        if total.requires_grad:
+            total.backward()  # type: ignore[no-untyped-call]
+        if piece.closes:
+            self._close_group()
+
+    def finish(self) -> list[Tensor]:
+        return self._sums.tensors(self._parameters)
+
+    @contextmanager
+    def apart(self) -> Iterator[ClippedSums]:
+        kept, self._sums = self._sums, ClippedSums()
+        try:
+            yield self._sums
+        finally:
+            self._sums = kept
+
+    def clip(self, gradients: Sequence[Tensor]) -> list[Tensor]:
+        factor = self._factor(self._scales.scaled_norm(gradients))
+        return [torch.zeros_like(g) if factor == 0 else g * factor for g in gradients]
+
+    def measure(self, tensors: Sequence[Tensor]) -> float:
+        return float(self._scales.scaled_norm(tensors))
+
+    @property
+    def clipped(self) -> float:
+        return self._clip_norm
+
+    def signature(self) -> tuple[object, object]:
+        return (), ()
+
+    def _factor(self, norm: Tensor) -> float:
+        """A gradient with a norm that is not finite is left out."""
+        if not bool(norm.isfinite()):
+            return 0.0
+        return min(1.0, self._clip_norm / max(float(norm), 1e-38))
+
+    @torch.no_grad()
+    def _close_group(self) -> None:
+        gradients = [_rows_or_all(parameter) for parameter in self._parameters]
+        values = [each.values() if each.is_sparse else each for each in gradients]
+        factor = self._factor(self._scales.scaled_norm(values)) / self.divisor
+        if factor == 0:
+            # A NaN would spread through a product with zero, so the gradient itself is cleared.
+            torch._foreach_zero_(values)
+        # Scaling by 1/alpha and back by alpha cancels out: clipping is one factor for all layers.
+        for parameter, gradient, value in zip(self._parameters, gradients, values, strict=True):
+            if gradient.is_sparse:
+                table = self._sums.of(parameter)
+                table.index_add_(0, gradient.indices()[0], value.to(table.dtype), alpha=factor)
+            elif factor:
+                self._sums.add_scaled(parameter, value, factor)
+        _clear(self._parameters)
+
+
+class PlainGradient:
+    """The mean over the batch, for the baseline."""
+
+    def __init__(self, model: nn.Module, divisor: int) -> None:
+        self._parameters = trainable(model)
+        self._divisor = divisor
+
+    def begin(self) -> None:
+        _clear(self._parameters)
+
+    @contextmanager
+    def piece(self, piece: Piece) -> Iterator[None]:
+        yield
+
+    def backward(self, losses: Tensor, piece: Piece) -> None:
+        check_losses(losses, piece)
+        (losses.sum() / self._divisor).backward()  # type: ignore[no-untyped-call]
+
+    def finish(self) -> list[Tensor]:
+        return [
+            torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            for parameter in self._parameters
+        ]
+
+
+def refuse_mixing(model: nn.Module) -> None:
+    """Refuse layers that mix the examples of a batch, or remember them (BatchNorm)."""
+    reasons = {
+        name or type(module).__name__: reason
+        for name, module in model.named_modules()
+        if (reason := why_never(module)) is not None
+    }
+    if reasons:
+        raise UnsupportedLayer(reasons)
+
+
+def trainable(model: nn.Module) -> list[nn.Parameter]:
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def check_losses(losses: Tensor, piece: Piece) -> None:
+    if losses.shape != (len(piece.examples),):
+        raise InvalidInput(
+            f"Expected one loss for each of {len(piece.examples)} examples, got losses of shape "
+            f"{list(losses.shape)}: use reduction='none', and the mean over words only."
+        )
+
+
+def _clear(parameters: Sequence[nn.Parameter]) -> None:
+    for parameter in parameters:
+        parameter.grad = None
+
+
+def _rows_or_all(parameter: nn.Parameter) -> Tensor:
+    """The gradient: dense, or sparse in its rows, each of them once."""
+    gradient = parameter.grad
+    if gradient is None:
+        return torch.zeros_like(parameter)
+    if not gradient.is_sparse:
+        return gradient
+    return gradient.coalesce() if gradient.sparse_dim() == 1 else gradient.to_dense()

@@ -1,0 +1,130 @@
+"""Many workers: what ranks have to agree on, and how their shares become one sum.
+
+Under torchrun every rank is a worker. All hold the same sampling key (so they agree on every sample
+without a word), each has a noise key of its own (two equal ones are refused: their noise would not
+be independent), and each adds its share of the noise before anything leaves it.
+"""
+
+import hashlib
+import importlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.noise import NoiseSource
+from sottovoce.privacy.sampling import SamplingKey
+from sottovoce.training.distributed.all_reduce import add_up, together
+
+
+@dataclass(frozen=True)
+class Worker:
+    """This process among the workers; alone if torch.distributed is not initialised."""
+
+    rank: int = 0
+    count: int = 1
+
+    @classmethod
+    def this(cls) -> "Worker":
+        if dist.is_available() and dist.is_initialized():
+            return cls(dist.get_rank(), dist.get_world_size())
+        return cls()
+
+    @property
+    def alone(self) -> bool:
+        return self.count == 1
+
+    def agree_on_key(self, key: SamplingKey) -> SamplingKey:
+        """The sampling key of rank 0, everywhere."""
+        if self.alone:
+            return key
+        secret = torch.frombuffer(bytearray(key.secret), dtype=torch.uint8)
+        together(dist.broadcast, secret, src=0)
+        return SamplingKey(bytes(secret.tolist()), seeded=key.seeded)
+
+    def check_noise(self, source: NoiseSource) -> None:
+        """Refuse two workers with one noise key."""
+        told = self.gather(fingerprint=source.fingerprint)
+        fingerprints = [each["fingerprint"] for each in told]
+        if len(set(fingerprints)) < len(fingerprints):
+            raise InvalidInput(
+                "Expected a noise key of its own on every worker, got one key twice: equal noise "
+                "adds up to more and hides less. Seed workers differently, or not at all."
+            )
+
+    def agree(self, **facts: Any) -> None:
+        """Refuse, on every rank, workers that were not started with the same facts."""
+        told = self.gather(**facts)
+        unlike = [name for name in facts if any(each[name] != told[0][name] for each in told)]
+        if unlike:
+            raise InvalidInput(
+                "Expected all workers to train the same model on the same examples by the same "
+                f"plan, got other {', '.join(unlike)} on some of them: start every rank alike. "
+                "Each takes its own share of the examples by itself."
+            )
+
+    def gather(self, **facts: Any) -> list[dict[str, Any]]:
+        """What every rank says, as JSON, on every rank."""
+        if self.alone:
+            return [facts]
+        mine = torch.frombuffer(bytearray(json.dumps(facts).encode()), dtype=torch.uint8)
+        length = torch.tensor([len(mine)])
+        lengths = [torch.zeros_like(length) for _ in range(self.count)]
+        together(dist.all_gather, lengths, length)
+        longest = max(int(each) for each in lengths)
+        padded = torch.zeros(longest, dtype=torch.uint8)
+        padded[: len(mine)] = mine
+        texts = [torch.zeros_like(padded) for _ in range(self.count)]
+        together(dist.all_gather, texts, padded)
+        return [
+            json.loads(bytes(text[: int(size)].tolist()))
+            for text, size in zip(texts, lengths, strict=True)
+        ]
+
+    def add_up(self, ready: Iterable[Sequence[Tensor]]) -> None:
+        """Replace tensors by their sums over all workers, each as soon as it is handed out."""
+        if self.alone:
+            for _ in ready:
+                pass
+        else:
+            add_up(ready)
+
+    def same_start(self, tensors: Sequence[Tensor]) -> None:
+        """Give every worker the weights of rank 0."""
+        if not self.alone:
+            for tensor in tensors:
+                together(dist.broadcast, tensor, src=0)
+
+
+def digest_of(names: Sequence[str]) -> str:
+    """The same for the same names in the same order. It stays among the workers."""
+    digest = hashlib.sha256()
+    for name in names:
+        encoded = str(name).encode()
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    return digest.hexdigest()
+
+
+def join_workers(backend: str | None = None) -> Worker:
+    """Join the workers that torchrun started; alone if it did not."""
+    if "RANK" in os.environ and not dist.is_initialized():
+        # These functions have the group as a default. Made after it, they hold it for ever, and
+        # `leave_workers` could not end its threads.
+        importlib.import_module("torch.distributed.nn")
+        dist.init_process_group(backend or ("nccl" if torch.cuda.is_available() else "gloo"))
+    return Worker.this()
+
+
+def leave_workers() -> None:
+    """End the threads of the group: one that runs on while Python ends can abort the process.
+
+    Let go of what else holds the group (DistributedDataParallel) before, or torch may hang later.
+    """
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()

@@ -1,0 +1,1 @@
+"""eDP-SGD: layer scales and where they come from."""

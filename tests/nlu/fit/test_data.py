@@ -1,0 +1,80 @@
+import pytest
+import torch
+from tests.nlu.tiny import SCHEMA, UTTERANCES, shake, tiny_bert, tiny_clc
+
+from sottovoce.corpora import Utterance
+from sottovoce.errors import InvalidInput
+from sottovoce.nlu.encoders.base import Encoded
+from sottovoce.nlu.encoders.tuning import Tuning, tune
+from sottovoce.nlu.encoders.whitening import Evening, Readout, ReadoutPlan
+from sottovoce.nlu.fit.data import Encodings
+from sottovoce.nlu.model import JointModel
+
+
+def frozen_model() -> JointModel:
+    torch.manual_seed(0)
+    encoder = tiny_bert(layers=(1, 2))
+    tune(encoder, Tuning())
+    readout = Readout(
+        encoder.width, encoder.summary_width, ReadoutPlan(evening=Evening.WHITEN, window=1)
+    )
+    readout.learn(encoder, [utterance.tokens for utterance in UTTERANCES])
+    model = JointModel(SCHEMA, encoder, readout)
+    shake(model)
+    return model
+
+
+def test_labels_and_padding() -> None:
+    model = JointModel(SCHEMA, tiny_clc())
+    encodings = Encodings(model, UTTERANCES)
+    batch = encodings.batch(torch.tensor([2, 0]))
+    assert len(encodings) == 4
+    assert not encodings.cached
+    assert batch.intents.tolist() == [2, 0]
+    assert batch.tags.tolist() == [[0, 0], [0, 3]]
+    assert batch.mask.tolist() == [[True, False], [True, True]]
+    assert encodings.batch([2]).tags.tolist() == [[0]]
+
+
+@pytest.mark.parametrize(("half", "tolerance"), [(False, 1e-4), (True, 3e-2)])
+def test_kept_vectors_give_the_losses_of_computed_ones(half: bool, tolerance: float) -> None:
+    model = frozen_model()
+    kept = Encodings(model, UTTERANCES, half=half)
+    computed = Encodings(model, UTTERANCES, cache=False)
+    assert kept.cached
+    assert not computed.cached
+    for chosen in ([0, 1, 2, 3], [3], [2, 1]):
+        batch = kept.batch(chosen)
+        assert isinstance(batch.inputs, Encoded)
+        losses = model.losses(batch)
+        torch.testing.assert_close(
+            losses, model.losses(computed.batch(chosen)), atol=tolerance, rtol=tolerance
+        )
+
+
+def test_memory_is_bounded() -> None:
+    model = frozen_model()
+    assert not Encodings(model, UTTERANCES, limit=100).cached
+    with pytest.raises(InvalidInput, match="at most 100 bytes"):
+        Encodings(model, UTTERANCES, cache=True, limit=100)
+    with pytest.raises(InvalidInput, match="frozen"):
+        Encodings(JointModel(SCHEMA, tiny_clc()), UTTERANCES, cache=True)
+
+
+def test_one_pass_sees_everything_once_by_length() -> None:
+    encodings = Encodings(JointModel(SCHEMA, tiny_clc()), UTTERANCES)
+    pieces = [piece.tolist() for piece in encodings.sorted_pieces(3)]
+    assert pieces == [[2, 0, 1], [3]]
+
+
+def test_unknown_labels_are_refused_unless_they_do_not_matter() -> None:
+    model = JointModel(SCHEMA, tiny_clc())
+    strange = Utterance(tokens=("dance",), slots=("B-how",), intent="dance")
+    with pytest.raises(InvalidInput, match=r"Utterance 2: .*'dance'"):
+        Encodings(model, [UTTERANCES[0], strange])
+    assert Encodings(model, [strange], labelled=False).batch([0]).tags.tolist() == [[0]]
+
+
+def test_an_empty_batch_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="at least one example"):
+        Encodings(JointModel(SCHEMA, tiny_clc()), UTTERANCES).batch([])

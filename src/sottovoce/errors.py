@@ -13,7 +13,7 @@ class InvalidInput(SottovoceError):
     """An argument, an option or a file is not what it has to be."""
 
 
-class MissingExtra(SottovoceError, ModuleNotFoundError):
+class MissingExtra(ModuleNotFoundError, SottovoceError):
     """An optional package is not installed."""
 
 

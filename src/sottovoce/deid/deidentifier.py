@@ -243,9 +243,9 @@ class Deidentifier:
     def _name_of(self, kind: str, cost: Cost) -> str:
         """What to call a type of another release: the same only if it costs just the same.
 
-        Two histograms are never the same.
+        Two histograms are never the same, unless they are one that both have drawn from.
         """
-        if not cost.histogram_epsilon:
+        if cost.histogram or not cost.histogram_epsilon:
             try:
                 if self.mechanism(kind).cost() == cost:
                     return kind

@@ -2,8 +2,10 @@
 
 The output is written to a hidden file; then the statement is derived and the manifest published,
 and only then does the output appear. So there is never a released file without its manifest.
+A manifest whose output is gone (deleted, or never renamed) still counts: the text may be out.
 """
 
+import json
 import os
 import secrets
 import time
@@ -17,8 +19,9 @@ from sottovoce.deid.deidentifier import Deidentifier
 from sottovoce.deid.examples import Examples
 from sottovoce.deid.manifest import SUFFIX, manifest, write_manifest
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run_folder import PRIVATE, RunFolder
 
+RECORD = ".record.json"
 Track = Callable[[Iterable[Utterance]], Iterable[Utterance]]
 
 
@@ -30,10 +33,12 @@ def release_file(
     format: str | None = None,
     track: Track = iter,
     examples: int = 0,
+    call: int | None = None,
 ) -> dict[str, Any]:
     """Release what a reader reads; return the manifest, with this many examples of private text.
 
-    `-` streams to standard output as the text comes, and then there is no manifest file.
+    `-` streams to standard output as the text comes, and then there is no manifest file. Files with
+    the same `call` are parts of one release (see `Deidentifier.release_all`).
     """
     began = time.perf_counter()
     to_stream = str(output) == "-"
@@ -44,8 +49,11 @@ def release_file(
     hidden = Path("-") if to_stream else _hidden(Path(output))
     folder = None if to_stream else RunFolder.beside(output)
     shown = Examples(examples)
+    if not to_stream and Path(f"{output}{SUFFIX}").exists():
+        deid.absorb(record_of(output))
+        call = None  # The same text again is no longer a part of one release.
     try:
-        write(hidden, _released(deid, track(reader), shown), chosen, columns=columns)
+        write(hidden, _released(deid, track(reader), shown, call), chosen, columns=columns)
         if deid.detector.name == "gold" and not deid.tally.tokens:
             raise InvalidInput(
                 f"Expected private annotations in {reader.path}, found none in "
@@ -63,6 +71,7 @@ def release_file(
             content = {**content, "examples": shown.found}
         if folder is not None:
             content = _renamed(content, Path(output).name)
+            folder.write_private(_record(output), deid.record())
             content = write_manifest(folder, content)
             hidden.replace(output)
             _sync(Path(output).parent)
@@ -70,6 +79,23 @@ def release_file(
         if not to_stream:
             hidden.unlink(missing_ok=True)
     return content
+
+
+def record_of(output: str | Path) -> dict[str, Any]:
+    """All that a statement needs of a release, kept in private/ (see `Deidentifier.absorb`)."""
+    path = Path(output).parent / PRIVATE / _record(output)
+    try:
+        record: dict[str, Any] = json.loads(path.read_bytes())
+        return record
+    except (OSError, ValueError) as problem:
+        raise InvalidInput(
+            f"Expected the record of the release {output} at {path}, but it cannot be read: what "
+            "that release cost would be forgotten. Restore it, or name another output."
+        ) from problem
+
+
+def _record(output: str | Path) -> str:
+    return f"{Path(output).name}{RECORD}"
 
 
 def _check(output: Path, reader: Reader) -> None:
@@ -85,9 +111,9 @@ def _check(output: Path, reader: Reader) -> None:
 
 
 def _released(
-    deid: Deidentifier, utterances: Iterable[Utterance], shown: Examples
+    deid: Deidentifier, utterances: Iterable[Utterance], shown: Examples, call: int | None
 ) -> Iterator[Utterance]:
-    for released in deid.release_all(shown.seen(utterances)):
+    for released in deid.release_all(shown.seen(utterances), call=call):
         shown.add(released.text, released.offsets)
         yield released.utterance
 

@@ -7,6 +7,7 @@ where it came from and what it cost. Of a list in a file that does not say so it
 stated, that nothing private went into it.
 """
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -101,6 +102,12 @@ class Surrogates:
     def least(self) -> float:
         """The smallest probability: what epsilon rests on."""
         return min(self.weights) / sum(self.weights)
+
+    @property
+    def digest(self) -> str:
+        """A short name of the values and weights: noisy counts are never equal by chance."""
+        content = json.dumps([self.values, self.weights]).encode()
+        return hashlib.sha256(content).hexdigest()[:16]
 
     @cached_property
     def distribution(self) -> Categorical:

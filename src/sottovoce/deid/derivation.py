@@ -111,7 +111,7 @@ class Released:
         reasons.append(
             f"{facts[0].why_infinite()}: with probability up to {missed:.3g} that happens to "
             f"one of up to {max(sum(fact.counts) for fact in facts)} values, so no epsilon "
-            f"can be stated with a delta below {needed:g}{then}"
+            f"can be stated with {f'a delta below {needed:g}{then}' if needed < 1 else 'any delta'}"
         )
         return replace(said, reasons=tuple(reasons))
 

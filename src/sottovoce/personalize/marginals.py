@@ -90,7 +90,8 @@ class Marginals:
             return cls(
                 tuple(map(str, data["words"])),
                 np.array(data["q_bar"]),
-                data["about"],
+                # A file that does not say of which numbers it speaks speaks of none.
+                {"of": "", **data["about"]} if "ledger" in data["about"] else data["about"],
                 None if data.get("mass") is None else float(data["mass"]),
             )
         except (KeyError, TypeError, ValueError) as problem:

@@ -32,7 +32,7 @@ from sottovoce.deid.replace import Cost, Mechanism, Scope, Vault
 from sottovoce.deid.replace.letters import canonical
 from sottovoce.deid.statement import ReleaseStatement
 from sottovoce.deid.strategies import Materials, Setting, mechanism_for
-from sottovoce.deid.tally import Rows, Tally, key_of, random_numbers
+from sottovoce.deid.tally import Rows, Tally, key_of, one_name, random_numbers
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 
@@ -436,9 +436,9 @@ def rows_of(batch: Sequence[Utterance], types: Sequence[tuple[str, ...]], call: 
         elif utterance.id:
             keys.append(key_of("id", utterance.id))
         else:
-            keys.append(key_of("text", utterance.user, _same_words(utterance.text)))
+            keys.append(key_of("text", one_name(utterance.user), _same_words(utterance.text)))
             releases[place] = call
-    users = [utterance.user for utterance in batch]
+    users = [one_name(utterance.user) for utterance in batch]
     return Rows(types=types, users=users, keys=keys, releases=releases)
 
 

@@ -5,11 +5,14 @@ and only then does the output appear. So there is never a released file without 
 A manifest whose output is gone (deleted, or never renamed) still counts: the text may be out.
 """
 
+import fcntl
 import json
 import os
 import secrets
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +50,14 @@ def release_file(
     if not to_stream:
         _check(Path(output), reader)
     hidden = Path("-") if to_stream else _hidden(Path(output))
+    known = None if to_stream else _state(Path(output))
     folder = None if to_stream else RunFolder.beside(output)
     shown = Examples(examples)
     if not to_stream and Path(f"{output}{SUFFIX}").exists():
         deid.absorb(record_of(output))
         call = None  # The same text again is no longer a part of one release.
     try:
+        rights = 0 if to_stream else _own(hidden)
         write(hidden, _released(deid, track(reader), shown, call), chosen, columns=columns)
         if deid.detector.name == "gold" and not deid.tally.tokens:
             raise InvalidInput(
@@ -71,10 +76,16 @@ def release_file(
             content = {**content, "examples": shown.found}
         if folder is not None:
             content = _renamed(content, Path(output).name)
-            folder.write_private(_record(output), deid.record())
-            content = write_manifest(folder, content)
-            hidden.replace(output)
-            _sync(Path(output).parent)
+            hidden.chmod(rights)
+            with _alone(Path(output).parent):
+                if _state(Path(output)) != known:
+                    raise InvalidInput(
+                        f"Expected {output} to stay as it was, but another process has released "
+                        "to it since: name another output; nothing was released by this one."
+                    )
+                folder.write_private(_record(output), deid.record())
+                content = write_manifest(folder, content)
+                hidden.replace(output)
     finally:
         if not to_stream:
             hidden.unlink(missing_ok=True)
@@ -123,13 +134,37 @@ def _hidden(output: Path) -> Path:
     return output.with_name(f".{secrets.token_hex(4)}.part.{output.name}")
 
 
+def _own(hidden: Path) -> int:
+    """Make the hidden file for its owner alone; return the rights that it is to have at the end.
+
+    Whoever kills the process leaves it behind, and no statement speaks of what is in it.
+    """
+    hidden.touch(exist_ok=False)
+    rights = stat.S_IMODE(hidden.stat().st_mode)
+    hidden.chmod(0o600)
+    return rights
+
+
+def _state(output: Path) -> tuple[int, int] | None:
+    """What tells one manifest of an output from another."""
+    try:
+        found = Path(f"{output}{SUFFIX}").stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
 def _renamed(content: dict[str, Any], name: str) -> dict[str, Any]:
     return {**content, "output": {**content["output"], "name": name}}
 
 
-def _sync(folder: Path) -> None:
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time publishes into a folder; what it did is on disk when it leaves."""
     file = os.open(folder, os.O_RDONLY)
     try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
         os.fsync(file)
     finally:
         os.close(file)

@@ -82,7 +82,15 @@ def federated(run_cli: RunCli, tmp_path: Path) -> list[object]:
     command: list[object] = [*start, "--runner", "in-process", "--epsilon", "1"]
     result = run_cli(*command, "-o", tmp_path / "words")
     assert result.exit_code == 0, result.stderr
-    return [*command, "--pairs-of", tmp_path / "words", "--pair-words", "3", "-o", tmp_path / "pairs"]
+    return [
+        *command,
+        "--pairs-of",
+        tmp_path / "words",
+        "--pair-words",
+        "3",
+        "-o",
+        tmp_path / "pairs",
+    ]
 
 
 def edited(path: Path, change: Callable[[Any], None]) -> None:

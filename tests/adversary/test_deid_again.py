@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from sottovoce.corpora import Reader, Utterance, read, write
-from sottovoce.deid import Deidentifier, Fields, Setting
+from sottovoce.deid import Deidentifier, Fields, Setting, files, shards
 from sottovoce.deid import deidentifier as deidentifiers
-from sottovoce.deid import files, shards
 from sottovoce.deid import manifest as manifests
 from sottovoce.deid.detect import Gazetteer, Gold
 from sottovoce.deid.manifest import sealed, verify
@@ -114,7 +113,8 @@ def test_a_list_of_ones_own_is_assumed_to_be_public() -> None:
 
 
 @pytest.mark.parametrize(
-    "weights", [(0.0, 1.0), (float("nan"), 1.0), (-1.0, 1.0), (float("inf"), 1.0), ("1", 1.0), (1.0,)]
+    "weights",
+    [(0.0, 1.0), (float("nan"), 1.0), (-1.0, 1.0), (float("inf"), 1.0), ("1", 1.0), (1.0,)],
 )
 def test_weights_that_are_none_are_refused(weights: tuple[Any, ...]) -> None:
     with pytest.raises(InvalidInput):
@@ -283,3 +283,24 @@ def test_a_manifest_of_another_release_is_noticed_by_its_owner(tmp_path: Path) -
     # The twin: whoever has no private folder sees a manifest that fits.
     (tmp_path / "private").rename(tmp_path / "kept")
     assert verify(out)["guarantee"]["epsilon"] == 0
+
+
+def test_renaming_is_not_stated_of_what_another_run_drew_at_random() -> None:
+    """Consistent surrogates hide a renamed value; an earlier release that kept some does not."""
+
+    def consistent() -> Deidentifier:
+        return Deidentifier(
+            detector=Gazetteer({"PER": ["maria"]}),
+            setting=Setting(strategy="consistent"),
+            materials=Materials(vault=Vault.fresh(within="corpus")),
+        )
+
+    first, second = made(), consistent()
+    for each in (first, second):
+        list(each.release_all([CALL]))
+    alone = second.statement().renaming
+    assert alone is not None
+    assert any("other releases of the same text" in each for each in alone.not_covered)
+    assert any("one value of PER" in each for each in alone.assumptions)
+    second.absorb(first.record())
+    assert second.statement().renaming is None

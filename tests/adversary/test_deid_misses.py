@@ -1,11 +1,12 @@
 """What a detector misses: the statement that allows for misses against the exact truth.
 
-Eleven values are there and ten are found. Under the statement's own assumption every value is missed
+Eleven values are there and ten are found. By the statement's own assumption every value is missed
 with the same probability, whatever it is, so the distribution of the release is known exactly.
 """
 
-from collections import Counter
+from collections import defaultdict
 from math import exp, inf, log
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,9 @@ FOUND = Gazetteer({"PER": ["anna", "ben"]})
 
 
 def call(*names: str) -> Utterance:
-    return Utterance(tokens=("call", *names), slots=("O", *["B-who"] * len(names)), user="u", id="1")
+    return Utterance(
+        tokens=("call", *names), slots=("O", *["B-who"] * len(names)), user="u", id="1"
+    )
 
 
 TESTED = evaluate(FOUND, [call("anna")] * 3000 + [call("zoltan")] * 10, LABELS)
@@ -55,12 +58,12 @@ def row_of(value: str, channel: dict[str, float]) -> dict[str, float]:
 
 def delta_of(epsilon: float, one: dict[str, float], other: dict[str, float], values: int) -> float:
     """The delta of so many values, each `one` or each `other`, at this epsilon."""
-    single: Counter[float] = Counter()
+    single: dict[float, float] = defaultdict(float)
     for out, chance in one.items():
         single[round(log(chance / other[out]), 9) if other.get(out) else inf] += chance
-    losses: Counter[float] = Counter({0.0: 1.0})
+    losses: dict[float, float] = {0.0: 1.0}
     for _ in range(values):
-        summed: Counter[float] = Counter()
+        summed: dict[float, float] = defaultdict(float)
         for loss, chance in losses.items():
             for more, its in single.items():
                 summed[round(loss + more, 9)] += chance * its
@@ -70,15 +73,15 @@ def delta_of(epsilon: float, one: dict[str, float], other: dict[str, float], val
 
 def truth(statement: ReleaseStatement, values: int) -> float:
     """The delta that the release really has at the epsilon stated to one utterance."""
-    kernel = statement.types["PER"].mechanism
+    mechanism: Any = statement.types["PER"].mechanism
     epsilon = statement.adjusted["utterance"].epsilon
+
+    def row(name: str) -> dict[str, float]:
+        return row_of(name, mechanism.channel(name))
+
     return max(
-        delta_of(
-            epsilon,
-            *(row_of(name, kernel.channel(name)) for name in pair),  # type: ignore[attr-defined]
-            values=values,
-        )
-        for pair in (("anna", "ben"), ("zoltan", "yves"))
+        delta_of(epsilon, row(one), row(other), values)
+        for one, other in (("anna", "ben"), ("zoltan", "yves"))
     )
 
 

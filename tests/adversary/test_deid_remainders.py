@@ -5,6 +5,8 @@ character, in the text, the tokens and the labels. Where it is not, the statemen
 is released.
 """
 
+import re
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,9 @@ from sottovoce.deid.strategies import Materials
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 
-LABELS = LabelMap({"who": "PER", "number": "PHONE", "sum": "MONEY", "what": "TEXT", "ill": "MEDICAL"})
+LABELS = LabelMap(
+    {"who": "PER", "number": "PHONE", "sum": "MONEY", "what": "TEXT", "ill": "MEDICAL"}
+)
 NAMES = ("rome", "anna", "maria lee", "o'brien")
 VECTORS = WordVectors(("rome", "anna", "maria", "lee"), np.eye(4))
 SETTINGS = {
@@ -96,7 +100,8 @@ def test_a_kept_value_written_as_it_was_would_tell_itself(monkeypatch: pytest.Mo
         kernel,
         "in_case_of",
         lambda out, value: "".join(
-            a.upper() if b.isupper() else a for a, b in zip(out.ljust(9), value.ljust(9), strict=False)
+            a.upper() if b.isupper() else a
+            for a, b in zip(out.ljust(9), value.ljust(9), strict=False)
         ).strip(),
     )
     first, _ = released("anna", SETTINGS["entity"])
@@ -129,12 +134,14 @@ def test_a_form_that_one_sum_alone_has_is_hidden(monkeypatch: pytest.MonkeyPatch
     other, _ = released("7 dollars", Setting(), "sum")
     assert one.text == other.text
     # The twin: the singular of an amount tells that it was one.
-    monkeypatch.setattr(numbers, "_SINGULAR", numbers.re.compile(r"(?!)()"))
+    monkeypatch.setattr(numbers, "_SINGULAR", re.compile(r"(?!)()"))
     one, _ = released("1 dollar", Setting(), "sum")
     assert one.text != other.text
 
 
-@pytest.mark.parametrize(("one", "other", "label"), [("maria", "john", "who"), ("cough", "hives", "ill")])
+@pytest.mark.parametrize(
+    ("one", "other", "label"), [("maria", "john", "who"), ("cough", "hives", "ill")]
+)
 def test_like_for_like_tells_the_class_and_says_so(one: str, other: str, label: str) -> None:
     def told(value: str) -> tuple[set[str], list[str]]:
         deid = Deidentifier(

@@ -163,7 +163,9 @@ class _Earlier:
             run = json.loads(Path(folder, "run.json").read_bytes())
             marginals = Marginals.load(Path(folder, MARGINALS))
             # What the words cost comes along, so both copies of it are read, and neither is empty.
-            paid = Ledger.from_json(run["ledger"]).union(Ledger.from_json(marginals.about["ledger"]))
+            paid = Ledger.from_json(run["ledger"]).union(
+                Ledger.from_json(marginals.about["ledger"])
+            )
             if not paid.entries or marginals.about["of"] != marginals.digest:
                 raise ValueError("its marginals are not those that its ledger paid for")
             found = cls(Path(folder), marginals, paid.to_json(), run["claimed"])

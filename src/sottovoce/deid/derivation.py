@@ -152,7 +152,8 @@ class Released:
         if misses is not None:
             ledger.leave_uncovered(_MEASURED)
             ledger.assume(
-                f"with confidence {misses.confidence:g}, on text like the evaluation set, at least "
+                f"with confidence {misses.confidence:g}, on text like the evaluation set, whose "
+                "values were drawn independently of each other, at least "
                 f"{math.floor(1e4 * misses.recall) / 1e4:g} of the private values are found"
             )
         return ledger
@@ -250,8 +251,8 @@ class Released:
         consistent = [
             kind for kind in self.tally.types if isinstance(self.mechanisms.get(kind), Consistent)
         ]
-        if not consistent:
-            return None
+        if not consistent or any(kind not in self.mechanisms for kind in self.tally.types):
+            return None  # Nothing is known of what renaming does to releases of another kind.
         ledger = Ledger(unit=Unit.TOKEN, relation=Relation.REPLACE_ONE)
         for kind in consistent:
             ledger.spend(
@@ -273,7 +274,7 @@ class Released:
         ledger.assume("which occurrences are equal may be known")
         ledger.assume(SAME_CASE)
         ledger.assume("HMAC-SHA-256 looks random to whoever does not have the key")
-        for sentence in (_OUTSIDE, *self.not_covered, *missed_by(self.detector)):
+        for sentence in (_OUTSIDE, *self.not_covered, *missed_by(self.detector), _OTHER_RUNS):
             ledger.leave_uncovered(sentence)
         return self._guarantee(ledger)
 

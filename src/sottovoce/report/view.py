@@ -73,9 +73,7 @@ def view_of(place: int, stage: Stage) -> StageView:
     return StageView(
         number=place,
         stage=stage,
-        lines=tuple(
-            Line(stated, stated.checked) for stated in stage.stated
-        ),
+        lines=tuple(Line(stated, stated.checked) for stated in stage.stated),
         ledgers=tuple((unit, entries.rows(ledger)) for unit, ledger in stage.ledgers.items()),
         charts=tuple(_charts(stage)),
         roc=roc_chart(attacks, main, f"{stage.name}: membership attacks") if attacks else None,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sottovoce.corpora import Reader, Utterance, read, write
-from sottovoce.deid import Deidentifier, Fields, Setting, files, shards
+from sottovoce.deid import Deidentifier, Fields, Setting, Vault, files, shards
 from sottovoce.deid import deidentifier as deidentifiers
 from sottovoce.deid import manifest as manifests
 from sottovoce.deid.detect import Gazetteer, Gold

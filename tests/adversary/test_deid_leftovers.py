@@ -1,4 +1,4 @@
-"""What a release leaves lying about: rights, links, killed and concurrent processes, side fields."""
+"""What a release leaves behind: rights, links, killed and concurrent processes, side fields."""
 
 import json
 import os

@@ -17,7 +17,7 @@ from sottovoce.personalize.adaptation import Adaptation
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.formats import FORMATS, read_nbest
 from sottovoce.personalize.language_model import load_lm
-from sottovoce.personalize.marginals import Marginals, guarantee_of
+from sottovoce.personalize.marginals import Marginals, guarantee_of, ledger_of
 from sottovoce.personalize.mixture import mixed
 from sottovoce.personalize.nbest import NBest
 from sottovoce.personalize.pairs import SharedPairs
@@ -92,7 +92,7 @@ def rescore_verb(
             "versions": {"sottovoce": __version__},
             "configuration": {"lm": ", ".join(models), "from": source_format, **options},
             "seed": None,
-            "ledger": None,
+            "ledger": ledger_of(*used).to_json() if guarantee and guarantee.holds else None,
             # Personal counts stay on the device; what was released is marginals and pairs.
             "guarantee": guarantee.to_json() if guarantee else None,
             # The paper would claim it of the pairs and of the words that they were made of.

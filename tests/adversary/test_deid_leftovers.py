@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.conftest import RunCli
 
@@ -17,6 +18,7 @@ from sottovoce.deid.detect import Gazetteer
 from sottovoce.deid.files import release_file
 from sottovoce.deid.manifest import described
 from sottovoce.deid.replace import PrivateHistogram
+from sottovoce.deid.tables import TextColumns, release_arrow
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import RunFolder
 
@@ -217,6 +219,21 @@ def test_a_text_beside_other_tokens_is_refused(tmp_path: Path, record: dict[str,
     with pytest.raises(InvalidInput):
         release_file(made(), read(as_jsonl(tmp_path / "calls", record)), tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_columns_that_are_kept_are_listed_as_not_covered(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"text": ["call maria"], "contact": ["maria"]})
+    columns = TextColumns(keep=("contact",))
+    deid = made()
+    assert release_arrow(deid, table, columns).to_pylist()[0]["contact"] == "maria"
+    said = deid.statement().guarantees["token"].not_covered
+    assert "columns released as they are: contact" in said
+    assert "columns released as they are: contact" in deid.record()["not_covered"]
+    # The twin: unsaid, the statement reads as if the name were protected.
+    monkeypatch.setattr(TextColumns, "not_covered", lambda columns: ())
+    silent = made()
+    release_arrow(silent, table, columns)
+    assert not any("contact" in each for each in silent.statement().lines())
 
 
 def test_one_person_under_names_with_blanks_is_one_person() -> None:

@@ -174,6 +174,11 @@ class Deidentifier:
                 same_detector=self._past_detectors <= {fingerprint(self.detector)},
             ).statement()
 
+    def leave_uncovered(self, sentence: str) -> None:
+        """Let the statement name something else that is released beside the text."""
+        with self._lock:
+            self._past_not_covered = tuple(dict.fromkeys([*self._past_not_covered, sentence]))
+
     @property
     def tally(self) -> Tally:
         """What was released so far, counted; as private as the text."""
@@ -238,7 +243,8 @@ class Deidentifier:
             tally.merge(other, names)
             self._past_seeded |= seeded
             self._past_detectors |= detectors
-            self._past_not_covered = tuple(dict.fromkeys([*self._past_not_covered, *sentences]))
+            for sentence in sentences:
+                self.leave_uncovered(sentence)
 
     def _name_of(self, kind: str, cost: Cost) -> str:
         """What to call a type of another release: the same only if it costs just the same.

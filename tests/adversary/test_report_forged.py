@@ -14,6 +14,9 @@ from sottovoce.deid import Deidentifier, Setting
 from sottovoce.deid.detect import Gazetteer
 from sottovoce.deid.files import release_file
 from sottovoce.deid.manifest import sealed
+from sottovoce.privacy.facts import NoisySum
+from sottovoce.privacy.guarantee import Relation, Unit
+from sottovoce.privacy.ledger import Ledger
 from sottovoce.report import derivation
 
 CALL = Utterance(tokens=("call", "maria"), slots=("O", "O"), user="ann", id="1")
@@ -112,3 +115,27 @@ def test_believed_as_it_stands_the_forged_number_would_be_shown(
     forged(run, without_ledgers)
     _, told = page(run_cli, run)
     assert [each["epsilon"] for each in told] == [0.0123] * 3
+
+
+def long_run(folder: Path, epsilon: float) -> Path:
+    """A training with noise of many strengths, which nobody derives again in full."""
+    ledger = Ledger(unit=Unit.EXAMPLE, relation=Relation.ADD_OR_REMOVE)
+    for number in range(8):
+        noise = 1 / (1 + 0.01 * number)
+        fact = NoisySum(unit=Unit.EXAMPLE, clip_norm=1.0, noise_stds=(noise,), sampling_rate=0.01)
+        ledger.spend(fact, 100)
+    said = ledger.guarantee(1e-5).to_json() | {"epsilon": epsilon}
+    run = {"verb": "train", "guarantee": said, "ledger": ledger.to_json(), "metrics": {}}
+    (folder / "run.json").write_text(json.dumps(run))
+    return folder / "run.json"
+
+
+def test_a_long_ledger_is_held_against_the_number_in_part(
+    run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, told = page(run_cli, long_run(tmp_path, epsilon=0.0123))
+    assert told[0]["verdict"] == "no-guarantee"
+    # The twin: not looked at because it is long, the forged number is shown.
+    monkeypatch.setattr(derivation, "_at_least", lambda ledger, delta: 0.0)
+    _, told = page(run_cli, tmp_path / "run.json")
+    assert told[0]["epsilon"] == 0.0123

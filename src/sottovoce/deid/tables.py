@@ -33,7 +33,6 @@ class TextColumns:
                     f"Expected a column {name!r}, got {', '.join(map(repr, names)) or 'none'}."
                 )
 
-
     def not_covered(self) -> tuple[str, ...]:
         """What of this no epsilon pays for."""
         names = ", ".join(self.keep)

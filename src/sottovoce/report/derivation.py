@@ -38,6 +38,9 @@ def _settled(stage: Stage, stated: Stated) -> Stated:
     if ledger.relation is not said.relation:
         return _refused(stated, "the ledger is about other neighbours than the guarantee")
     if not _is_quick(ledger):
+        least = _at_least(ledger, said.delta)
+        if said.holds and least > said.epsilon * (1 + _TOLERANCE):
+            return _refused(stated, f"a part of the ledger alone gives epsilon {least:.3g}")
         return stated
     try:
         found = ledger.guarantee(said.delta)
@@ -47,6 +50,16 @@ def _settled(stage: Stage, stated: Stated) -> Stated:
         worse = not found.holds or found.epsilon > said.epsilon
         return replace(stated, guarantee=found if said.holds and worse else said, checked=False)
     return replace(stated, checked=True)
+
+
+def _at_least(ledger: Ledger, delta: float) -> float:
+    """The epsilon of the largest entries of a long ledger: all of it together gives no less."""
+    largest = sorted(ledger.entries, key=lambda entry: -entry.count)[:_MOST_STRENGTHS]
+    try:
+        found = account(largest, unit=ledger.unit, relation=ledger.relation, delta=delta)
+    except SottovoceError:
+        return 0.0
+    return found.epsilon
 
 
 def _refused(stated: Stated, reason: str) -> Stated:

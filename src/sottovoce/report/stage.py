@@ -27,6 +27,8 @@ class Stated:
     claim: Claim | None = None
     claim_about: str = ""
     """The type of value that the claim is about, where every type has its own."""
+    checked: bool | None = None
+    """Whether the ledger gave what the run says (see `derivation`); None where nobody tried."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,9 +55,18 @@ def plain(model: nn.Module, batch: Tensor) -> Tensor:
     return cross_entropy(model(X[batch]), batch)
 
 
-def train(model: nn.Module, losses: Losses, plan: Plan = ALL, size: int = SIZE) -> PrivateTraining:
+def train(
+    model: nn.Module,
+    losses: Losses,
+    plan: Plan = ALL,
+    size: int = SIZE,
+    *,
+    own_randomness: bool = False,
+) -> PrivateTraining:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    training = PrivateTraining(plan, model, optimizer, owners=size)
+    training = PrivateTraining(
+        plan, model, optimizer, owners=size, own_randomness=own_randomness
+    )
     for step in training.steps():
         for batch in step:
             step.backward(losses(model, batch))
@@ -284,15 +293,26 @@ def test_users_with_many_examples_and_shorter_batches() -> None:
     assert training.guarantee().holds
 
 
-def test_a_loop_whose_random_numbers_cannot_be_repeated_is_told_so() -> None:
-    torch.manual_seed(1)
+def own_generator() -> Losses:
     outside = np.random.default_rng(5)
 
     def augmented(model: nn.Module, batch: Tensor) -> Tensor:
         kept = torch.from_numpy(outside.random((len(batch), 1, 1)) < 0.8)
         return cross_entropy(model(X[batch] * kept), batch)
 
-    training = train(Encoder(), augmented)
+    return augmented
+
+
+def test_a_loop_whose_random_numbers_cannot_be_repeated_is_stopped() -> None:
+    torch.manual_seed(1)
+    with pytest.raises(NeighbourCheckFailed, match="own_randomness"):
+        train(Encoder(), own_generator())
+
+
+def test_a_loop_that_declares_its_own_randomness_is_told_so_in_the_statement() -> None:
+    torch.manual_seed(1)
+    training = train(Encoder(), own_generator(), own_randomness=True)
+    assert training.guarantee().holds
     assert any("could not repeat" in each for each in training.guarantee().assumptions)
 
 

@@ -9,7 +9,7 @@ later pass.
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -136,9 +136,46 @@ class OtherGenerators:
     def rewind(self) -> None:
         _restore(self._before)
 
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Every function of `random` and `numpy.random` draws the same numbers whenever called.
+
+        Those for the first examples of a batch then do not depend on how many follow.
+        """
+        python, legacy = random.Random(), np.random.RandomState()  # other ones in every check
+        start = python.getstate(), legacy.get_state()
+
+        def again(name: str, generator: Any) -> Callable[..., Any]:
+            def draw(*args: Any, **kwargs: Any) -> Any:
+                python.setstate(start[0])
+                legacy.set_state(start[1])
+                return getattr(generator, name)(*args, **kwargs)
+
+            return draw
+
+        with ExitStack() as undo:
+            for module, generator, owner in (
+                (random, python, random.Random),
+                (np.random, legacy, np.random.RandomState),
+            ):
+                for name in _drawing(module, owner):
+                    undo.callback(setattr, module, name, getattr(module, name))
+                    setattr(module, name, again(name, generator))
+            yield
+
     def look(self) -> None:
         python, numpy, _, _ = self._before
         self.moved |= repr((random.getstate(), _numpy_state())) != repr((python, _plain(numpy)))
+
+
+def _drawing(module: Any, owner: type) -> list[str]:
+    """The functions of a module that are methods of its global generator."""
+    return [
+        name
+        for name in vars(module)
+        if isinstance(getattr(vars(module)[name], "__self__", None), owner)
+        and not any(word in name for word in ("state", "seed", "bit_generator"))
+    ]
 
 
 class _Seeing(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -123,8 +123,7 @@ class BookKeeper:
         if not self._independent:
             refuse_hidden_graph(losses)
             self._independent = check_independence(tape, losses, self.layer_names)
-        own = [account.parameter for account in self._coverage.accounts.values()]
-        backward_to(losses.sum(), [tape.anchor, *own])
+        backward_to(losses.sum(), tape.leaves)
 
     def squared_norms(self) -> Tensor:
         """[count] the squared norm of each group's gradient, all parameters together.

@@ -157,6 +157,7 @@ class NeighbourCheck:
         self._unfamiliar: list[_Seen] = []
         self._any: _Seen | None = None
         self._steps = 0
+        self._before = torch.zeros(0)
         self._largest = 0
         """The most units that were checked at once."""
 
@@ -188,11 +189,11 @@ class NeighbourCheck:
             checks = [self._whole(some) if whole else self._few(some)]
         if not checks:
             return
-        weights = self._weights()
+        self._before = self._weights()
         with undisturbed():
             for part, removed in checks:
                 yield from self._check(part, removed)
-        if not torch.equal(weights, self._weights()):
+        if self._weights_moved():
             self._stop(MOVES_WEIGHTS)
 
     def _signature(self, piece: Piece) -> tuple[object, object]:
@@ -239,8 +240,12 @@ class NeighbourCheck:
         self._assume(UNREPEATABLE)
 
     def _stop(self, sentence: str) -> NoReturn:
+        sentence = MOVES_WEIGHTS if self._weights_moved() else sentence
         self._fail(sentence)
         raise NeighbourCheckFailed(sentence)
+
+    def _weights_moved(self) -> bool:
+        return not torch.equal(self._before, self._weights())
 
     def _weights(self) -> Tensor:
         return torch.stack([p.detach().float().sum() for p in self._parameters]).nan_to_num()

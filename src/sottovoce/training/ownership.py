@@ -26,7 +26,8 @@ class Ownership:
         self, model: nn.Module, optimizer: Optimizer, public_buffers: Collection[str] = ()
     ) -> None:
         self._model, self._optimizer = model, optimizer
-        self._trainable = {id(p) for p in model.parameters() if p.requires_grad}
+        self._trained = [p for p in model.parameters() if p.requires_grad]
+        self._trainable = {id(p) for p in self._trained}
         known = {name for name, _ in _saved_buffers(model)}
         for name in public_buffers:
             if name not in known:
@@ -62,7 +63,7 @@ class Ownership:
             )
 
     def _versions(self) -> list[tuple[int, int]]:
-        return [(p._version, p.data_ptr()) for p in self._model.parameters() if p.requires_grad]
+        return [(p._version, p.data_ptr()) for p in self._trained]
 
     def check(self) -> None:
         """Before a step: the same parameters are trainable, and the optimiser moves just these."""
@@ -92,7 +93,7 @@ class Ownership:
 
     def check_gradients(self) -> None:
         """Before noise: no gradient has come from anywhere but `step.backward`."""
-        refuse_gradients(p for p in self._model.parameters() if id(p) in self._trainable)
+        refuse_gradients(self._trained)
 
     def check_buffers(self, *, values: bool = False) -> None:
         """Nothing that is saved beside the parameters has changed; with `values`, look inside."""
@@ -156,8 +157,9 @@ def foreign_leaf(losses: Tensor, parameters: Sequence[nn.Parameter]) -> None:
         if isinstance(leaf, Tensor) and id(leaf) not in own and leaf.dim():
             raise InvalidInput(
                 "Expected losses that depend on trainable parameters of the model only, got one of "
-                f"shape {list(leaf.shape)} outside of it: its gradient would be neither clipped "
-                "nor noised. Put it into the model, or detach it."
+                f"shape {list(leaf.shape)} that is outside of it, or was frozen when training "
+                "began: its gradient would be neither clipped nor noised. Put it into the model "
+                "beforehand, or detach it."
             )
 
 

@@ -184,7 +184,7 @@ class PrivateTraining:
         check: NeighbourCheck | None = None,
     ) -> Iterator[Step]:
         private = not isinstance(gradient, PlainGradient)
-        watch = self._ownership.check_gradients if private else lambda: None
+        watch = self._watch if private else self._check_current
         step = Step(number, self._batches.pieces(number), gradient, take, check, watch)
         self._current = step
         for parameter in self._parameters:
@@ -351,6 +351,12 @@ class PrivateTraining:
         _check_precision(self._parameters, self.model)
         self._ownership.check()
 
+    def _watch(self, step: Step) -> None:
+        """After every piece: nobody else has made gradients or moved weights."""
+        self._check_current(step)
+        self._ownership.check_gradients()
+        self._check_weights()
+
     def _check_weights(self) -> None:
         """Within a step only the training moves weights. What else did is in the model already."""
         try:
@@ -451,8 +457,7 @@ class PrivateTraining:
         self._check_own()
         self._check_current(step)
         if isinstance(paid, NoisySum):
-            self._check_weights()
-            self._ownership.check_gradients()
+            self._watch(step)
             self._ownership.check_buffers()
         # From here on the step counts as taken, whatever happens: its examples meet noise once.
         noise = self._noise_of_step()
@@ -499,7 +504,7 @@ class PrivateTraining:
         def take(step: Step, _: list[Tensor]) -> None:
             self._check_own()
             self._check_current(step)
-            self._check_weights()
+            self._watch(step)
             self._ownership.check_buffers()
             self._current = None
             release.add_noise()

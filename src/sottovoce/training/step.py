@@ -25,7 +25,7 @@ class Step:
         gradient: Gradient,
         take: Callable[["Step", list[Tensor]], None],
         check: NeighbourCheck | None = None,
-        watch: Callable[[], None] = lambda: None,
+        watch: Callable[["Step"], None] = lambda _: None,
     ) -> None:
         self._number = number
         self._size = sum(len(piece.examples) for piece in pieces)
@@ -89,4 +89,4 @@ class Step:
     def _check_done(self) -> None:
         if self._waiting is not None:
             raise InvalidInput("Expected step.backward(losses) for every piece, got none.")
-        self._watch()
+        self._watch(self)

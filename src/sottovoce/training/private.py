@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 from torch.optim import Optimizer
 
 from sottovoce import __version__, _validate
@@ -42,7 +43,7 @@ from sottovoce.training.clipping import (
     FlatClipping,
     PerLayerClipping,
 )
-from sottovoce.training.errors import NeighbourCheckFailed
+from sottovoce.training.errors import NeighbourCheckFailed, UnsupportedLayer
 from sottovoce.training.gradients import (
     ExactGradient,
     Gradient,
@@ -107,6 +108,7 @@ class PrivateTraining:
         self._worker = Worker.this()
         self._check_workers()
         self._parameters = trainable(model)
+        _check_shapes(model)
         _check_precision(self._parameters, model)
         self._ownership = Ownership(model, optimizer, public_buffers)
         self._scales = scales or LayerScales.ones(model)
@@ -131,6 +133,7 @@ class PrivateTraining:
             scales=list(self._scales.alpha),
             optimizer=type(optimizer).__name__,
             seeded=seed is not None,
+            own_randomness=self._own_randomness,
         )
         self._source, key = _randomness(seed, self._worker.rank)
         self._worker.check_noise(self._source)
@@ -525,6 +528,14 @@ def _names(owners: Sequence[str] | int, plan: Plan) -> list[str]:
             f"number {owners}: examples of one user would count as several users."
         )
     return list(numbered(_validate.at_least_one("owners", owners)))
+
+
+def _check_shapes(model: nn.Module) -> None:
+    shapeless = [n for n, p in model.named_parameters() if isinstance(p, UninitializedParameter)]
+    if shapeless:
+        raise UnsupportedLayer(
+            {name: "it has no shape yet: run the model once first" for name in shapeless}
+        )
 
 
 def _check_precision(parameters: Sequence[nn.Parameter], model: nn.Module) -> None:

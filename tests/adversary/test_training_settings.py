@@ -45,7 +45,7 @@ def test_compared_as_text_plain_training_would_plan_an_epsilon(
 ) -> None:
     """The twin: without parsing, `is` recognises nothing, and sgd is planned as private."""
     monkeypatch.setattr(_validate, "parse_fields", lambda instance: None)
-    plan = Plan(**GIVEN, method=str("sgd"))  # type: ignore[arg-type]
+    plan = Plan(**GIVEN, method="sgd")  # type: ignore[arg-type]
     assert plan.method is not Method.SGD
     assert math.isfinite(plan.guarantee().epsilon)
 

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,8 @@ from pathlib import Path
 import torch
 from torch import nn
 from sottovoce.errors import SottovoceError
-from sottovoce.training import LayerScales, Plan, PrivateTraining, Worker, join_workers, leave_workers
+from sottovoce.training import LayerScales, Plan, PrivateTraining, Worker
+from sottovoce.training import join_workers, leave_workers
 
 torch.set_num_threads(1)
 worker = join_workers()

@@ -290,6 +290,10 @@ def check_losses(losses: Tensor, piece: Piece) -> None:
         )
 
 
+def dense(gradient: Tensor) -> Tensor:
+    return gradient.to_dense() if gradient.is_sparse else gradient
+
+
 def _clear(parameters: Sequence[nn.Parameter]) -> None:
     for parameter in parameters:
         parameter.grad = None

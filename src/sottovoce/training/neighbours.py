@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from sottovoce.training.batches import Piece
 from sottovoce.training.errors import NeighbourCheckFailed
-from sottovoce.training.gradients import ClippedGradient, check_losses
+from sottovoce.training.gradients import ClippedGradient, check_losses, dense
 from sottovoce.training.ownership import foreign_leaf, refuse_hidden_graph
 from sottovoce.training.randomness import Draws, OtherGenerators, frozen, undisturbed
 from sottovoce.training.totals import sum_dtype
@@ -189,12 +189,15 @@ class NeighbourCheck:
             checks = [self._whole(some) if whole else self._few(some)]
         if not checks:
             return
+        known, largest = self._known, self._largest
+        self._known, self._largest = set(), 0  # a loop that leaves in the middle has shown nothing
         self._before = self._weights()
         with undisturbed():
             for part, removed in checks:
                 yield from self._check(part, removed)
         if self._weights_moved():
             self._stop(MOVES_WEIGHTS)
+        self._known, self._largest = known, largest
 
     def _signature(self, piece: Piece) -> tuple[object, object]:
         structure, sizes = self._gradient.signature()
@@ -395,7 +398,7 @@ class NeighbourCheck:
             if total.requires_grad:
                 found = torch.autograd.grad(total, self._parameters, allow_unused=True)
             trial.sums = [
-                torch.zeros_like(p, dtype=sum_dtype(p)) if g is None else _dense(g).to(sum_dtype(p))
+                torch.zeros_like(p, dtype=sum_dtype(p)) if g is None else dense(g).to(sum_dtype(p))
                 for p, g in zip(self._parameters, found, strict=True)
             ]
             trial.norms = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(trial.sums)))
@@ -413,10 +416,6 @@ class NeighbourCheck:
 
 def _again(draws: Draws | None, kept: Tensor) -> AbstractContextManager[None]:
     return frozen() if draws is None else draws.replay(kept.nonzero().flatten().tolist())
-
-
-def _dense(gradient: Tensor) -> Tensor:
-    return gradient.to_dense() if gradient.is_sparse else gradient
 
 
 def _sentence(outcome: Outcome) -> str:

@@ -5,6 +5,7 @@ of the model. What a checkpoint holds beside them is released as well: buffers m
 were, unless somebody declares them public by name. And only the training itself takes a step.
 """
 
+import pickle
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,8 @@ from torch.optim import Optimizer
 
 from sottovoce.errors import InvalidInput
 
+EXTRA = "_extra_state"
+BYTES, WIDE = torch.uint8, torch.float64
 # Buffers of at most so many numbers are compared at every step, larger ones when they are saved.
 SMALL = 1 << 14
 
@@ -28,11 +31,12 @@ class Ownership:
         self._model, self._optimizer = model, optimizer
         self._trained = [p for p in model.parameters() if p.requires_grad]
         self._trainable = {id(p) for p in self._trained}
-        known = {name for name, _ in _saved_buffers(model)}
+        known = {name for name, _ in _saved(model)}
         for name in public_buffers:
             if name not in known:
                 raise InvalidInput(
-                    f"Expected public_buffers to be names of buffers, got {name!r}; the model has "
+                    "Expected public_buffers to be names of buffers or frozen parameters, got "
+                    f"{name!r}; the model has "
                     f"{', '.join(sorted(known)) or 'none'}."
                 )
         self._public = frozenset(public_buffers)
@@ -45,8 +49,8 @@ class Ownership:
     def accept_buffers(self) -> None:
         """The buffers as they are now (when training begins or resumes) are the ones to keep."""
         self._buffers = {
-            name: (buffer, buffer._version, buffer.detach().clone())
-            for name, buffer in _saved_buffers(self._model)
+            name: (buffer, buffer._version, _fingerprint(buffer))
+            for name, buffer in _saved(self._model)
             if name not in self._public
         }
 
@@ -97,18 +101,19 @@ class Ownership:
 
     def check_buffers(self, *, values: bool = False) -> None:
         """Nothing that is saved beside the parameters has changed; with `values`, look inside."""
-        now = dict(_saved_buffers(self._model))
+        now = dict(_saved(self._model))
         changed = [name for name in now if name not in self._buffers | dict.fromkeys(self._public)]
         for name, (buffer, version, value) in self._buffers.items():
             present = now.get(name)
             same = present is buffer and buffer._version == version
             # Writes through .data or numpy leave no trace in the version: small ones are compared.
-            trusted = same and not values and value.numel() > SMALL
-            if present is None or not (trusted or _equal(present, value)):
+            trusted = same and not values and buffer.numel() > SMALL
+            if present is None or not (trusted or _fingerprint(present) == value):
                 changed.append(name)
         if changed:
             raise InvalidInput(
-                "Expected buffers that stay as they were, because a checkpoint releases them, got "
+                "Expected buffers and frozen parameters that stay as they were, because a "
+                "checkpoint releases them, got "
                 f"changes in {_few(changed)}: private examples may be in them, without noise. "
                 "Leave them alone while training, make them non-persistent, or name them in "
                 "public_buffers if they hold nothing private."
@@ -187,17 +192,32 @@ def _graph(losses: Tensor) -> Iterator[Any]:
                 waiting.append(following)
 
 
-def _saved_buffers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """The buffers that a state_dict holds."""
+def _saved(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """What a state_dict holds beside the trainable parameters: buffers, and what is frozen."""
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            yield name, parameter
     for prefix, module in model.named_modules():
+        if type(module).get_extra_state is not nn.Module.get_extra_state:
+            text = pickle.dumps(module.get_extra_state())
+            yield f"{prefix}.{EXTRA}".lstrip("."), torch.frombuffer(bytearray(text), dtype=BYTES)
         for name, buffer in module._buffers.items():
             if buffer is not None and name not in module._non_persistent_buffers_set:
                 yield f"{prefix}.{name}".lstrip("."), buffer
 
 
-def _equal(now: Tensor, then: Tensor) -> bool:
-    alike = now.shape == then.shape and now.dtype == then.dtype
-    return alike and torch.equal(torch.nan_to_num(now), torch.nan_to_num(then.to(now.device)))
+def _fingerprint(tensor: Tensor) -> tuple[object, ...]:
+    """Whatever was written into a tensor shows in this, short of somebody who works at it."""
+    kind = tensor.dtype, tuple(tensor.shape)
+    values = tensor.detach().flatten()
+    if values.is_complex():
+        values = torch.view_as_real(values).flatten()
+    if values.numel() <= SMALL:
+        return *kind, values.cpu().view(BYTES).numpy().tobytes()
+    if values.is_floating_point():
+        values = values.nan_to_num()
+    places = torch.arange(1, len(values) + 1, device=values.device) % 1009
+    return *kind, float(values.sum(dtype=WIDE)), float((values * places).sum(dtype=WIDE))
 
 
 def _few(items: Sequence[object], most: int = 5) -> str:

@@ -324,8 +324,12 @@ class PrivateTraining:
         self._gradient = gradient
         self._check = (
             NeighbourCheck(
-                self.model, gradient, self._ledger.assume, self._fail,
-                seed=self._seed, own_randomness=self._own_randomness,
+                self.model,
+                gradient,
+                self._ledger.assume,
+                self._fail,
+                seed=self._seed,
+                own_randomness=self._own_randomness,
             )
             if isinstance(gradient, ExactGradient | OneByOneGradient)
             else None
@@ -534,7 +538,7 @@ def _check_shapes(model: nn.Module) -> None:
     shapeless = [n for n, p in model.named_parameters() if isinstance(p, UninitializedParameter)]
     if shapeless:
         raise UnsupportedLayer(
-            {name: "it has no shape yet: run the model once first" for name in shapeless}
+            dict.fromkeys(shapeless, "it has no shape yet: run the model once first")
         )
 
 

@@ -26,6 +26,7 @@ class Draws:
     def __init__(self, examples: int) -> None:
         self._examples = examples
         self._drawn: list[tuple[Any, tuple[Tensor, ...]]] = []
+        """Operations (with the numbers they were given), and what each drew."""
         self.aligned = True
         """False once a later pass drew something else, or in another order."""
 
@@ -37,7 +38,8 @@ class Draws:
     def record(self) -> Iterator[None]:
         def keep(func: Any, args: Any, kwargs: Any) -> Any:
             outputs = func(*args, **kwargs)
-            self._drawn.append((func, tuple(out.clone() for out in _tensors(outputs))))
+            drawn = tuple(out.clone() for out in _tensors(outputs))
+            self._drawn.append((_operation(func, args), drawn))
             return outputs
 
         with _Seeing(keep):
@@ -57,7 +59,7 @@ class Draws:
                 for then, now in zip(earlier, wanted, strict=False)
             ]
             rows = [row for row in found if row is not None]
-            if known is not func or len(rows) != len(wanted):
+            if known != _operation(func, args) or len(rows) != len(wanted):
                 self.aligned = False
                 return outputs
             if func is _DROPOUT:
@@ -189,6 +191,11 @@ class _Seeing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if torch.Tag.nondeterministic_seeded in func.tags:
             return self._handle(func, args, kwargs or {})
         return func(*args, **(kwargs or {}))
+
+
+def _operation(func: Any, args: Any) -> tuple[Any, ...]:
+    """A permutation of n, or a number below n, is another operation for another n."""
+    return func, *(each for each in args if isinstance(each, int | float))
 
 
 def _tensors(outputs: Any) -> tuple[Tensor, ...]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sottovoce.privacy.facts import Fact, Noise, NoisyVector, ScaleSource
 from sottovoce.training.batches import Piece
-from sottovoce.training.gradients import check_losses, own_gradients, trainable
+from sottovoce.training.gradients import check_losses, dense, own_gradients, trainable
 from sottovoce.training.noise import TensorNoise
 from sottovoce.training.plan import Plan
 from sottovoce.training.scaling import LayerScales
@@ -81,7 +81,7 @@ class ScaleRelease:
     @torch.no_grad()
     def _add_norms(self) -> None:
         gradients = [
-            torch.zeros_like(parameter) if gradient is None else gradient
+            torch.zeros_like(parameter) if gradient is None else dense(gradient)
             for parameter, gradient in zip(self._parameters, self._group, strict=True)
         ]
         norms = torch.nan_to_num(self._scales.norms(gradients), nan=0.0, posinf=0.0).cpu()

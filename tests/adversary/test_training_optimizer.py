@@ -81,7 +81,7 @@ def calls_step(training: PrivateTraining, model: nn.Module, batch: Tensor) -> No
 
 
 def calls_step_of_the_class(training: PrivateTraining, model: nn.Module, batch: Tensor) -> None:
-    type(training.optimizer).step(training.optimizer)  # type: ignore[arg-type]
+    type(training.optimizer).step(training.optimizer)
 
 
 def calls_backward(training: PrivateTraining, model: nn.Module, batch: Tensor) -> None:
@@ -104,7 +104,7 @@ def another_optimizer(training: PrivateTraining, model: nn.Module, batch: Tensor
 def writes_weights(training: PrivateTraining, model: nn.Module, batch: Tensor) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += X[batch].mean()
+            parameter.add_(X[batch].mean())
 
 
 def writes_weights_behind_autograd(
@@ -151,10 +151,14 @@ def test_weights_moved_inside_of_a_step_void_what_was_said_before() -> None:
         first.backward(losses_of(training.model, batch))
     assert training.guarantee().holds
     second = next(steps)
-    with pytest.raises(SottovoceError):
+
+    def work() -> None:
         for batch in second:
             second.backward(losses_of(training.model, batch))
             writes_weights(training, training.model, batch)
+
+    with pytest.raises(SottovoceError, match="Expected weights"):
+        work()
     assert not training.guarantee().holds
     assert not training.ledger().guarantee(1e-5).holds
 
@@ -173,7 +177,7 @@ def test_an_optimizer_in_the_backward_pass_gets_no_raw_gradient(method: str) -> 
             raw.append(p.grad.clone())
             inner.step()
 
-        parameter.register_post_accumulate_grad_hook(apply)
+        parameter.register_post_accumulate_grad_hook(apply)  # type: ignore[no-untyped-call]
     if method == "dp-sgd":
         run(training)
         assert not raw  # book-keeping never makes such a gradient
@@ -285,17 +289,21 @@ def test_unfreezing_later_is_refused(method: str) -> None:
     model = two_layers()
     model[0].requires_grad_(False)
     training = begin(model, method)
-    unfreeze: Habit = lambda training, model, batch: model[0].requires_grad_(True)  # type: ignore[index,return-value]  # noqa: E731
+
+    def unfreeze(training: PrivateTraining, _: nn.Module, batch: Tensor) -> None:
+        model[0].requires_grad_(True)
+
     with pytest.raises(SottovoceError, match=r"0\.weight|was frozen"):
         run(training, unfreeze)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_module_put_in_later_is_refused(method: str) -> None:
-    training = begin(two_layers(), method)
+    model = two_layers()
+    training = begin(model, method)
 
-    def exchange(training: PrivateTraining, model: nn.Module, batch: Tensor) -> None:
-        model[2] = nn.Linear(3, 2)  # type: ignore[index]
+    def exchange(training: PrivateTraining, _: nn.Module, batch: Tensor) -> None:
+        model[2] = nn.Linear(3, 2)
 
     with pytest.raises(SottovoceError, match="Expected"):
         run(training, exchange)

@@ -59,12 +59,12 @@ CHOICES = {
 def test_what_is_no_choice_is_refused_with_the_list_of_choices(name: str) -> None:
     for value in ("bogus", "", 1, True, b"sgd", ["sgd"]):
         with pytest.raises(SottovoceError, match=f"Expected {name}.*{CHOICES[name]}"):
-            Plan(**GIVEN, **{name: value})
+            Plan(**{**GIVEN, name: value})
 
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_its_own_text_is_a_choice(name: str) -> None:
-    chosen = getattr(Plan(**GIVEN, **{name: str(CHOICES[name])}), name)
+    chosen = getattr(Plan(**{**GIVEN, name: str(CHOICES[name])}), name)
     assert chosen is CHOICES[name]
 
 

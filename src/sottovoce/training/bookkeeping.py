@@ -20,7 +20,7 @@ from torch.utils.hooks import RemovableHandle
 from sottovoce.errors import InvalidInput
 from sottovoce.training.coverage import Coverage, Recorded, why_never
 from sottovoce.training.independence import check_independence
-from sottovoce.training.ownership import refuse_hidden_graph
+from sottovoce.training.ownership import HIDDEN_GRAPH, refuse_hidden_graph
 from sottovoce.training.records.grouping import Grouping, norm_dtype
 from sottovoce.training.records.tape import Account, Tape
 from sottovoce.training.totals import ClippedSums
@@ -204,7 +204,12 @@ class BookKeeper:
 
 def backward_to(total: Tensor, leaves: Sequence[Tensor]) -> None:
     """A backward pass for these leaves only: whatever else is trainable gets no raw gradient."""
-    total.backward(inputs=list(leaves))  # type: ignore[no-untyped-call]
+    try:
+        total.backward(inputs=list(leaves))  # type: ignore[no-untyped-call]
+    except RuntimeError as problem:
+        if "use_reentrant" in str(problem):
+            raise InvalidInput(HIDDEN_GRAPH) from problem
+        raise
 
 
 def _add_gradient(parameter: nn.Parameter, total: Tensor) -> None:

@@ -16,6 +16,10 @@ from torch.optim import Optimizer
 
 from sottovoce.errors import InvalidInput
 
+HIDDEN_GRAPH = (
+    "Expected checkpointing that shows what it computes, got torch.utils.checkpoint with "
+    "use_reentrant=True: set use_reentrant=False."
+)
 EXTRA = "_extra_state"
 BYTES, WIDE = torch.uint8, torch.float64
 # Buffers of at most so many numbers are compared at every step, larger ones when they are saved.
@@ -171,10 +175,7 @@ def foreign_leaf(losses: Tensor, parameters: Sequence[nn.Parameter]) -> None:
 def refuse_hidden_graph(losses: Tensor) -> None:
     """Refuse checkpointing that makes its graph during the backward pass, where nobody sees it."""
     if any(node.name() == "CheckpointFunctionBackward" for node in _graph(losses)):
-        raise InvalidInput(
-            "Expected checkpointing that shows what it computes, got torch.utils.checkpoint with "
-            "use_reentrant=True: set use_reentrant=False."
-        )
+        raise InvalidInput(HIDDEN_GRAPH)
 
 
 def _graph(losses: Tensor) -> Iterator[Any]:

@@ -400,10 +400,10 @@ def test_if_a_step_counted_after_its_release_a_batch_would_be_used_again(
 
     monkeypatch.setattr(PrivateTraining, "_noise_of_step", too_late)
     monkeypatch.setattr(NeighbourCheck, "trials", lambda self: iter(()))
-    training, released = _interrupted_epochs(1)
-    monkeypatch.undo()
+    training, released = _interrupted_epochs(4)
     assert training.step == 0
-    assert len(released) == 1
+    assert len(released) == 4
+    assert len({int(example) for batch in released for example in batch}) == 4
 
 
 def test_the_number_of_a_step_cannot_be_set_back() -> None:

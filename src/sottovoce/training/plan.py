@@ -45,7 +45,7 @@ class Plan:
     `batch_size` whatever the sample turns out to be. `micro_batch` clips the mean of so many
     units instead of each; `virtual_batch` is how many examples go through the model at a time.
 
-    >>> plan = Plan(population=60_000, batch_size=600, epochs=3, delta=1e-5)
+    >>> plan = Plan(population=60_000, batch_size=600, epochs=3, delta=1e-6)
     >>> plan.steps, plan.sampling_rate
     (300, 0.01)
     >>> plan.calibrate(epsilon=3).guarantee().epsilon <= 3

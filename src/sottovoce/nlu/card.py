@@ -122,6 +122,11 @@ def _privacy(run: Mapping[str, Any]) -> list[str]:
         {**run["guarantee"], "assumptions": [], "not_covered": []}
     )  # fmt: skip
     lines = [f"**Guarantee.** {short}"]
+    if run.get("user_guarantee"):
+        most = (run.get("configuration") or {}).get("max_examples_per_user")
+        to_user = {**run["user_guarantee"], "assumptions": [], "not_covered": []}
+        said = Guarantee.from_json(to_user)
+        lines += ["", f"**To a user** with at most {most} examples: {said}"]
     claimed = run.get("claimed")
     if claimed:
         lines += ["", f"**Claimed** by the recipe's own arithmetic: {_claim(claimed)}"]

@@ -9,7 +9,8 @@ import math
 from sottovoce.errors import SottovoceError
 from sottovoce.privacy.accounting import account
 from sottovoce.privacy.facts import NoisySum, NoisyVector
-from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.groups import group_guarantee
+from sottovoce.privacy.guarantee import Guarantee, Unit
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.report.stage import Stage
 
@@ -23,10 +24,22 @@ _TOLERANCE = 1e-6
 def derived_again(stage: Stage, guarantee: Guarantee) -> bool | None:
     """Whether the ledger of this unit gives this guarantee; None where nobody tried."""
     ledger = stage.ledgers.get(str(guarantee.unit))
+    # A training that protects examples may also say what that is worth to users.
+    size = stage.configuration.get("max_examples_per_user") if ledger is None else None
+    if size is not None and guarantee.unit is Unit.USER:
+        ledger = stage.ledgers.get(str(Unit.EXAMPLE))
     if ledger is None or ledger.relation is not guarantee.relation or not _is_quick(ledger):
         return None
     try:
-        found = ledger.guarantee(guarantee.delta)
+        if size is None:
+            found = ledger.guarantee(guarantee.delta)
+        else:
+            found = group_guarantee(
+                ledger.entries,
+                group_size=size,
+                relation=ledger.relation,
+                delta=guarantee.delta,
+            )
     except SottovoceError:
         return False
     if found.holds != guarantee.holds:

@@ -75,14 +75,17 @@ def between(name: str, value: float, low: float, high: float) -> float:
     >>> between("scale", 3.0, 1e-3, 1e3)
     3.0
     """
-    if not low <= number(name, value) <= high:
+    number(name, value)
+    if not low <= value <= high:  # a whole number is compared as it is: 2^53 + 1 is no float
         raise InvalidInput(f"Expected {name} from {low:g} to {high:g}, got {float(value):g}.")
     return value
 
 
 def probability(name: str, value: float) -> float:
     if not 0 <= number(name, value) <= 1:
-        raise InvalidInput(f"Expected {name} to be a probability from 0 to 1, got {float(value):g}.")
+        raise InvalidInput(
+            f"Expected {name} to be a probability from 0 to 1, got {float(value):g}."
+        )
     return value
 
 

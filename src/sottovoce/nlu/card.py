@@ -154,10 +154,13 @@ def _audit(audit: Mapping[str, Any] | None) -> list[str]:
     lines = []
     bounds = audit.get("bounds") or []
     if bounds:
+        from sottovoce.audit.bounds.lower_bound import rounded_down
+
         best = max(bounds, key=lambda bound: number_from_json(bound["epsilon_lower"]))
         epsilon = number_from_json(best["epsilon_lower"])
         lines.append(
-            f"**Audit.** At least epsilon = {epsilon:.3g} at delta = {best['delta']:g} is lost, "
+            f"**Audit.** At least epsilon = {rounded_down(epsilon)} at delta = "
+            f"{best['delta']:g} is lost, "
             f"with confidence {best['confidence']:g} ({best['method']}: {best['evidence']})."
         )
     for attack in audit.get("attacks") or []:

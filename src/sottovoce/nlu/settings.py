@@ -21,8 +21,8 @@ HASHED, PAID, PRIVATE = "hashed", "dp", "private"
 """Vocabularies that are no file."""
 
 _COUNTS = (
-    "population", "max_examples_per_user", "workers", "batch_size", "epochs", "virtual_batch", "hidden", "layers",
-    "word_width",
+    "population", "max_examples_per_user", "workers", "batch_size", "epochs", "virtual_batch",
+    "hidden", "layers", "word_width",
 )  # fmt: skip
 _POSITIVE = ("epsilon", "noise_multiplier", "vocabulary_epsilon", "clip_norm")
 
@@ -35,8 +35,8 @@ class Settings:
     `samples` are public utterances to start from: a grammar, a folder of them, or a corpus;
     `population` declares how many units there are (it fixes the sampling rate and delta, and is
     public); `max_examples_per_user` asks for the guarantee to a user with so many examples, beside
-    that to one example; `as_printed` takes eDP-SGD to the letter of the paper. `hidden`, `layers` and
-    `word_width` are the sizes of the CLC (None: the paper's).
+    that to one example; `as_printed` takes eDP-SGD to the letter of the paper. `hidden`, `layers`
+    and `word_width` are the sizes of the CLC (None: the paper's).
 
     >>> settings = Settings(method="dp-sgd", epsilon=3)
     >>> settings.plan(population=10_000).guarantee().epsilon <= 3

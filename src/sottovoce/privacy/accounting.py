@@ -92,7 +92,8 @@ def account(
         if entry.fact.unit is not unit:
             raise CannotAccount(
                 f"Expected every fact to protect one {unit}, got one of the kind "
-                f"{entry.fact.kind} that protects one {entry.fact.unit}; keep one ledger for each privacy unit."
+                f"{entry.fact.kind} that protects one {entry.fact.unit}; keep one ledger for each "
+                "privacy unit."
             )
     return derive(
         entries,

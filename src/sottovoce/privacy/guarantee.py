@@ -277,9 +277,7 @@ def number_from_json(value: float | str) -> float:
     inf
     """
     try:
-        if isinstance(value, bool):
-            raise ValueError
-        return float(value)
+        return _validate.number("a number", float(value) if isinstance(value, str) else value)
     except ValueError as problem:
         raise InvalidInput(f'Expected a number or "inf", got {value!r}.') from problem
 

@@ -45,7 +45,10 @@ def epsilon_of(mu: float, delta: float) -> float:
     if delta == 0 or math.isinf(mu):
         return math.inf
     if mu < _SMALLEST_MU:
-        # The two terms agree in all their digits; the first alone bounds delta from above.
+        # The two terms agree in all their digits. The total variation is below mu / sqrt(2 pi), and
+        # the first term alone bounds delta from above.
+        if mu <= math.sqrt(2 * math.pi) * delta:
+            return 0.0
         return mu * (max(0.0, float(-ndtri_exp(math.log(delta)))) + mu / 2)
     lowest = -mu / 2  # epsilon = 0
     if _delta_at(lowest, mu) <= delta:

@@ -65,7 +65,7 @@ def epsilon_of(
         return bound
     # Rounding may have moved this much of delta either way.
     certain_delta = delta - releases * _ROUNDING_ERROR
-    coarsest = max((_affordable(loss) for loss, _ in losses), default=0.0)
+    coarsest = max((_affordable(loss, n, relation) for loss, n in losses), default=0.0)
     width = math.inf
     # Each pass shows how fine the next grid has to be. The last one answers: the smallest answer
     # of all would be the one with the luckiest rounding.
@@ -91,13 +91,24 @@ def grid_width(epsilon: float, releases: int) -> float:
     return max(min(wanted, epsilon / 200), epsilon / _MOST_POINTS)
 
 
-def _affordable(loss: Loss) -> float:
-    """The finest grid on which this loss can be laid out in about a second."""
-    return (
-        mixture.range_of(loss) * mixture.components(loss) / _MOST_TERMS
-        if isinstance(loss, GroupLoss)
-        else 0.0
-    )
+def _affordable(loss: Loss, count: int, relation: Relation) -> float:
+    """The finest grid on which this loss can be laid out in about a second.
+
+    Where epsilon is close to 0, losses are far larger than it is.
+    """
+    match loss:
+        case GroupLoss():
+            return mixture.range_of(loss) * mixture.components(loss) / _MOST_TERMS
+        case GaussianLoss(mu=mu):
+            rate, shift = 1.0, mu * math.sqrt(count)
+        case PoissonGaussianLoss(rate=rate, noise_multiplier=noise):
+            shift = (2 if relation is Relation.REPLACE_ONE else 1) / noise
+        case _:
+            return 0.0
+    farthest = shift**2 / 2 + 10 * shift
+    if farthest < 700:
+        farthest = math.log1p(rate * math.expm1(farthest))
+    return 2 * farthest / _MOST_POINTS
 
 
 def _upper_estimate(losses: list[tuple[Loss, int]], delta: float, relation: Relation) -> float:

@@ -298,7 +298,7 @@ def test_a_fraction_is_a_number_and_its_refusal_can_be_printed() -> None:
 
 
 RECIPE = TrainingRecipe(
-    method=Method.DP_SGD, noise_multiplier=1.0, epochs=1, steps_per_epoch=100,
+    method=Method.DP_SGD, noise_multiplier=1.0, epochs=1, steps_per_epoch=10,
     sampling_rate=0.01, delta=1e-6,
 )  # fmt: skip
 

@@ -277,7 +277,8 @@ def number_from_json(value: float | str) -> float:
     inf
     """
     try:
-        return _validate.number("a number", float(value) if isinstance(value, str) else value)
+        # A truth value is no number, and whoever asked refuses what is none.
+        return math.nan if isinstance(value, bool) else float(value)
     except ValueError as problem:
         raise InvalidInput(f'Expected a number or "inf", got {value!r}.') from problem
 

@@ -44,6 +44,8 @@ LARGEST_EPSILON = _WIDEST * _MOST_POINTS
 _ROUNDING_ERROR = 1e-15
 # A delta that is not this many times the rounding error is left to other accountants.
 _LEAST_DIGITS = 10
+# So many points a release may take where epsilon is far below its losses.
+_MOST_COMPOSED = 1_000_000
 # A group's distribution takes time in proportion to the points and to the sizes of its samples.
 _MOST_TERMS = 2_000_000
 # A first look, while epsilon is known only within orders of magnitude.
@@ -100,15 +102,12 @@ def _affordable(loss: Loss, count: int, relation: Relation) -> float:
         case GroupLoss():
             return mixture.range_of(loss) * mixture.components(loss) / _MOST_TERMS
         case GaussianLoss(mu=mu):
-            rate, shift = 1.0, mu * math.sqrt(count)
-        case PoissonGaussianLoss(rate=rate, noise_multiplier=noise):
+            shift = mu * math.sqrt(count)
+        case PoissonGaussianLoss(noise_multiplier=noise):
             shift = (2 if relation is Relation.REPLACE_ONE else 1) / noise
         case _:
             return 0.0
-    farthest = shift**2 / 2 + 10 * shift
-    if farthest < 700:
-        farthest = math.log1p(rate * math.expm1(farthest))
-    return 2 * farthest / _MOST_POINTS
+    return (shift**2 / 2 + 20 * shift) / _MOST_COMPOSED
 
 
 def _upper_estimate(losses: list[tuple[Loss, int]], delta: float, relation: Relation) -> float:

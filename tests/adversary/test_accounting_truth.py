@@ -66,7 +66,7 @@ TINY = [(0.01, 1.0, 1000, 1e-12), (0.01, 2.0, 10_000, 1e-12), (0.1, 4.0, 1000, 1
 
 @pytest.mark.parametrize(
     ("rate", "noise", "steps", "delta"),
-    [*TINY, (0.01, 1.0, 1000, 1e-5), (0.1, 4.0, 1000, 1e-9), (0.5, 10.0, 1000, 1e-15)],
+    [*TINY, (0.1, 4.0, 1000, 1e-9), (0.5, 10.0, 1000, 1e-15)],
 )
 def test_no_epsilon_is_below_the_truth_however_small_delta_is(
     rate: float, noise: float, steps: int, delta: float

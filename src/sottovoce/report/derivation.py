@@ -11,7 +11,8 @@ from dataclasses import replace
 from sottovoce.errors import SottovoceError
 from sottovoce.privacy.accounting import account
 from sottovoce.privacy.facts import NoisySum, NoisyVector
-from sottovoce.privacy.guarantee import Verdict
+from sottovoce.privacy.groups import group_guarantee
+from sottovoce.privacy.guarantee import Guarantee, Unit, Verdict
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.report.stage import Stage, Stated
 
@@ -31,6 +32,10 @@ def settled(stage: Stage) -> Stage:
 def _settled(stage: Stage, stated: Stated) -> Stated:
     said = stated.guarantee
     ledger = stage.ledgers.get(str(said.unit))
+    # A training that protects examples may also say what that is worth to users.
+    size = stage.configuration.get("max_examples_per_user") if ledger is None else None
+    if size is not None and said.unit is Unit.USER:
+        ledger = stage.ledgers.get(str(Unit.EXAMPLE))
     if ledger is None:
         if stage.verb in _KEEP_LEDGERS and said.holds:
             return _refused(stated, "the ledger that the guarantee would follow from is not there")
@@ -43,13 +48,21 @@ def _settled(stage: Stage, stated: Stated) -> Stated:
             return _refused(stated, f"a part of the ledger alone gives epsilon {least:.3g}")
         return stated
     try:
-        found = ledger.guarantee(said.delta)
+        found = _derived(ledger, said.delta, size)
     except SottovoceError as problem:
         return _refused(stated, f"the ledger gives no guarantee ({problem})")
     if found.holds != said.holds or (found.holds and not _close(found.epsilon, said.epsilon)):
         worse = not found.holds or found.epsilon > said.epsilon
         return replace(stated, guarantee=found if said.holds and worse else said, checked=False)
     return replace(stated, checked=True)
+
+
+def _derived(ledger: Ledger, delta: float, group_size: int | None) -> Guarantee:
+    if group_size is None:
+        return ledger.guarantee(delta)
+    return group_guarantee(
+        ledger.entries, group_size=group_size, relation=ledger.relation, delta=delta
+    )
 
 
 def _at_least(ledger: Ledger, delta: float) -> float:

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fmp_qbar import Pairs, QBar, Told, narrowed
+from helpers.fmp_qbar import Pairs, QBar, Told, narrowed
 from sottovoce.personalize.adaptation import Adaptation
 from sottovoce.personalize.counting import Counting
 from sottovoce.personalize.language_model import LanguageModel

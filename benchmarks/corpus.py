@@ -74,7 +74,7 @@ def show(rows: list[Figures]) -> None:
     table = Table(
         title="Built-in corpora to disk, one process",
         caption="utterances a second; peak memory, also for a tenth of the size; "
-        "distinct sentences among 100,000",
+        "distinct sentences in a sample",
     )
     table.add_column("domain")
     for heading in ("per cpu s", "per wall s", "MB", "peak MiB", "at 1/10"):

@@ -2,9 +2,10 @@
 
     python benchmarks/fmp_text.py --data PATH -o FOLDER [--dialogues]
 
-Not a race: it prepares what fmp_tables.py can use. It writes `public.txt.gz` and `valid.txt`, from which `sottovoce lm train` makes the model: two
-thirds of AMI's training meetings with a sixteenth of the dialogues, or a third of the dialogues
-alone. One core reads either once in less than a quarter of an hour.
+Not a race: it prepares what fmp_tables.py can use. It writes `public.txt.gz` and `valid.txt`, from
+which `sottovoce lm train` makes the model: two thirds of AMI's training meetings with a sixteenth
+of the dialogues, or a third of the dialogues alone. One core reads either once in less than a
+quarter of an hour.
 """
 
 import gzip
@@ -47,7 +48,7 @@ def main() -> None:
         without_data(given, needed)
     given.output.mkdir(parents=True, exist_ok=True)
     if given.quick:
-        kept = {name: (1, 64) for name in kept}
+        kept = dict.fromkeys(kept, (1, 64))
     lines = [line for name, share in kept.items() for line in part(given.data, name, *share)]
     with gzip.open(given.output / "public.txt.gz", "wt") as stream:
         stream.write("\n".join(lines) + "\n")

@@ -227,9 +227,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="models")
     parser.add_argument("--steps", nargs="+", type=int, default=sorted(MOST), help="steps")
     parser.add_argument("--runs", type=int, default=5, help="runs that medians are taken of")
-    parser.add_argument(
-        "--utterances", type=int, default=UTTERANCES, help="utterances to train on"
-    )
+    parser.add_argument("--utterances", type=int, default=UTTERANCES, help="utterances to train on")
     given = options_of(parser, quick={"steps": [5, 10], "runs": 1, "utterances": 300})
     torch.set_num_threads(1)
     utterances = list(generate(DOMAINS[0], size=given.utterances, seed=1))

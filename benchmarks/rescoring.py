@@ -2,9 +2,10 @@
 
     python benchmarks/rescoring.py --data FOLDER
 
-Real lists: SNIPS-tts (up to 20 hypotheses, FOLDER/nbest/snips-tts) and, where flite and pocketsphinx
-are installed, 100-best lists recognised on the spot. Interleaved runs, one thread, process time. The
-weights are random: speed does not depend on them, and equality of scores is the harder for it.
+Real lists: SNIPS-tts (up to 20 hypotheses, FOLDER/nbest/snips-tts) and, where flite and
+pocketsphinx are installed, 100-best lists recognised on the spot. Interleaved runs, one thread,
+process time. The weights are random: speed does not depend on them, and equality of scores is the
+harder for it.
 """
 
 import platform

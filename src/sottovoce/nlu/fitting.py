@@ -137,13 +137,12 @@ def _fit(
     _train_mode(model)
     for step in training.steps():
         optimisation.set_rate(optimizer, step.number, plan.steps)
-        total, seen = 0.0, 0
+        total = 0.0
         for indices in step:
             losses = model.losses(encodings.batch(indices))
             step.backward(losses)
-            if seen < step.size:  # what comes after is a check
+            if not step.checking:
                 total += float(losses.detach().sum())
-            seen += len(indices)
         average.add(step.number)
         examples += step.size
         stopped = Worker.this().alone and training.step < plan.steps and should_stop()

@@ -45,6 +45,7 @@ class BookKeeper:
         """Raise `UnsupportedLayer` if some trainable parameter has no exact rule."""
         self._model = model
         self._coverage = Coverage.of(model)
+        self._modules = dict(model.named_modules())
         self._tape: Tape | None = None
         self._recording = False
         self._independent = False
@@ -121,8 +122,7 @@ class BookKeeper:
             return
         if not self._independent:
             self._independent = check_independence(tape, losses, self.layer_names)
-        own = [account.parameter for account in self._coverage.accounts.values()]
-        backward_to(losses.sum(), [tape.anchor, *own])
+        losses.sum().backward()  # type: ignore[no-untyped-call]
 
     def squared_norms(self) -> Tensor:
         """[count] the squared norm of each group's gradient, all parameters together.
@@ -195,23 +195,10 @@ class BookKeeper:
                 "Expected the parameters that were trainable when the BookKeeper was made, got "
                 f"changes in {', '.join(changed)}: make a new one."
             )
-        for name, module in self._model.named_modules():  # some may be new
+        for name, module in self._modules.items():
             reason = why_never(module)
             if reason is not None:
                 raise InvalidInput(f"Expected the model as it was at first, got {name}: {reason}.")
-
-
-def backward_to(total: Tensor, leaves: Sequence[Tensor]) -> None:
-    """A backward pass for these leaves only: whatever else is trainable gets no raw gradient."""
-    try:
-        total.backward(inputs=list(leaves))  # type: ignore[no-untyped-call]
-    except RuntimeError as problem:
-        if "use_reentrant" not in str(problem):
-            raise
-        raise InvalidInput(
-            "Expected checkpointing that shows what it computes, got torch.utils.checkpoint with "
-            "use_reentrant=True: set use_reentrant=False."
-        ) from problem
 
 
 def _add_gradient(parameter: nn.Parameter, total: Tensor) -> None:

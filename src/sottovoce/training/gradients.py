@@ -16,11 +16,10 @@ from torch import Tensor, nn
 
 from sottovoce.errors import InvalidInput
 from sottovoce.training.batches import Piece
-from sottovoce.training.bookkeeping import BookKeeper, backward_to
+from sottovoce.training.bookkeeping import BookKeeper
 from sottovoce.training.clipping import Clipping
 from sottovoce.training.coverage import why_never
 from sottovoce.training.errors import UnsupportedLayer
-from sottovoce.training.ownership import refuse_gradients
 from sottovoce.training.scaling import LayerScales
 from sottovoce.training.tables import TableGradients, Tables
 from sottovoce.training.totals import ClippedSums
@@ -159,21 +158,15 @@ class OneByOneGradient:
         # The loop over examples stays as plain as the textbook has it.
         self._tables = Tables(model if mean else nn.Module())
         self._sums = ClippedSums(TableGradients())
-        self._group: list[Tensor | None] = [None] * len(self._parameters)
 
     @property
     def sensitivity(self) -> float:
         return self._clip_norm
 
-    @property
-    def averages(self) -> bool:
-        """Whether the mean over a group is clipped, and not its sum."""
-        return self._mean
-
     def begin(self) -> None:
         refuse_mixing(self._model)  # its mode may have changed
         self._sums.clear()
-        self._group = [None] * len(self._parameters)
+        _clear(self._parameters)
 
     @contextmanager
     def piece(self, piece: Piece) -> Iterator[None]:
@@ -185,7 +178,8 @@ class OneByOneGradient:
     def backward(self, losses: Tensor, piece: Piece) -> None:
         check_losses(losses, piece)
         total = losses.sum() / piece.sizes[0] if self._mean else losses.sum()
-        self._group = own_gradients(total, self._parameters, self._group)
+        if total.requires_grad:
+            total.backward()  # type: ignore[no-untyped-call]
         if piece.closes:
             self._close_group()
 
@@ -222,11 +216,7 @@ class OneByOneGradient:
 
     @torch.no_grad()
     def _close_group(self) -> None:
-        gradients = [
-            _rows_or_all(parameter, gradient)
-            for parameter, gradient in zip(self._parameters, self._group, strict=True)
-        ]
-        self._group = [None] * len(self._parameters)
+        gradients = [_rows_or_all(parameter) for parameter in self._parameters]
         values = [each.values() if each.is_sparse else each for each in gradients]
         factor = self._factor(self._scales.scaled_norm(values)) / self.divisor
         if factor == 0:
@@ -239,6 +229,7 @@ class OneByOneGradient:
                 table.index_add_(0, gradient.indices()[0], value.to(table.dtype), alpha=factor)
             elif factor:
                 self._sums.add_scaled(parameter, value, factor)
+        _clear(self._parameters)
 
 
 class PlainGradient:
@@ -294,27 +285,9 @@ def _clear(parameters: Sequence[nn.Parameter]) -> None:
         parameter.grad = None
 
 
-def own_gradients(
-    total: Tensor, parameters: Sequence[nn.Parameter], so_far: Sequence[Tensor | None]
-) -> list[Tensor | None]:
-    """What a backward pass adds for these parameters; nothing else gets a gradient.
-
-    `p.grad` is empty before and after: a gradient that is not clipped yet is in nobody's reach.
-    """
-    refuse_gradients(parameters)
-    if not total.requires_grad:
-        return list(so_far)
-    try:
-        for parameter, held in zip(parameters, so_far, strict=True):
-            parameter.grad = held
-        backward_to(total, parameters)
-        return [parameter.grad for parameter in parameters]
-    finally:
-        _clear(parameters)
-
-
-def _rows_or_all(parameter: nn.Parameter, gradient: Tensor | None) -> Tensor:
+def _rows_or_all(parameter: nn.Parameter) -> Tensor:
     """The gradient: dense, or sparse in its rows, each of them once."""
+    gradient = parameter.grad
     if gradient is None:
         return torch.zeros_like(parameter)
     if not gradient.is_sparse:

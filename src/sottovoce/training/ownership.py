@@ -5,7 +5,7 @@ of the model. What a checkpoint holds beside them is released as well: buffers m
 were, unless somebody declares them public by name. And only the training itself takes a step.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,9 +14,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from sottovoce.errors import InvalidInput
-
-# Buffers of at most so many numbers are compared at every step, larger ones when they are saved.
-SMALL = 1 << 14
 
 
 class Ownership:
@@ -35,34 +32,14 @@ class Ownership:
                     f"{', '.join(sorted(known)) or 'none'}."
                 )
         self._public = frozenset(public_buffers)
-        self.accept_buffers()
-        self._weights: list[tuple[int, int]] = []
+        self._buffers = {
+            name: (buffer, buffer._version, buffer.detach().clone())
+            for name, buffer in _saved_buffers(model)
+            if name not in self._public
+        }
         self._taking = False
         self._hook = optimizer.register_step_pre_hook(self._refuse_step)
         self.check()
-
-    def accept_buffers(self) -> None:
-        """The buffers as they are now (when training begins or resumes) are the ones to keep."""
-        self._buffers = {
-            name: (buffer, buffer._version, buffer.detach().clone())
-            for name, buffer in _saved_buffers(self._model)
-            if name not in self._public
-        }
-
-    def begin_step(self) -> None:
-        self._weights = self._versions()
-
-    def check_weights(self) -> None:
-        """Within a step nothing has moved the weights."""
-        if self._weights != self._versions():
-            raise InvalidInput(
-                "Expected weights that nobody but the training moves, got changes inside of a "
-                "step: leave out other optimisers, hooks that take steps, and whatever else writes "
-                "to parameters in the loop. What moved them had neither clipping nor noise."
-            )
-
-    def _versions(self) -> list[tuple[int, int]]:
-        return [(p._version, p.data_ptr()) for p in self._model.parameters() if p.requires_grad]
 
     def check(self) -> None:
         """Before a step: the same parameters are trainable, and the optimiser moves just these."""
@@ -92,7 +69,11 @@ class Ownership:
 
     def check_gradients(self) -> None:
         """Before noise: no gradient has come from anywhere but `step.backward`."""
-        refuse_gradients(p for p in self._model.parameters() if id(p) in self._trainable)
+        if any(p.grad is not None for p in self._model.parameters() if id(p) in self._trainable):
+            raise InvalidInput(
+                "Expected gradients from step.backward(losses) only, got others in p.grad: leave "
+                "out loss.backward() and whatever else computes gradients in the loop."
+            )
 
     def check_buffers(self, *, values: bool = False) -> None:
         """Nothing that is saved beside the parameters has changed; with `values`, look inside."""
@@ -101,9 +82,7 @@ class Ownership:
         for name, (buffer, version, value) in self._buffers.items():
             present = now.get(name)
             same = present is buffer and buffer._version == version
-            # Writes through .data or numpy leave no trace in the version: small ones are compared.
-            trusted = same and not values and value.numel() > SMALL
-            if present is None or not (trusted or _equal(present, value)):
+            if present is None or not ((same and not values) or _equal(present, value)):
                 changed.append(name)
         if changed:
             raise InvalidInput(
@@ -133,14 +112,6 @@ class Ownership:
                 "leave it out. A step is taken when its pieces have gone through; for other uses "
                 "of the optimiser, close() the training first."
             )
-
-
-def refuse_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    if any(parameter.grad is not None for parameter in parameters):
-        raise InvalidInput(
-            "Expected gradients from step.backward(losses) only, got others in p.grad: leave "
-            "out loss.backward() and whatever else computes gradients in the loop."
-        )
 
 
 def foreign_leaf(losses: Tensor, parameters: Sequence[nn.Parameter]) -> None:

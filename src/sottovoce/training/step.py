@@ -13,9 +13,8 @@ from sottovoce.training.neighbours import NeighbourCheck, Trial
 class Step:
     """One step of training: iterate over its pieces, once, and give each its losses.
 
-    Now and then a step hands out some examples again, after its `size` examples, to measure how far
-    one of them moves the sum (see `neighbours`). The loop treats them like any others. No flag
-    tells them apart: what a loop does for some passes only is what such a check could not see.
+    Now and then a step hands out some examples again, to measure how far one of them moves the sum
+    (see `neighbours`). The loop treats them like any others; `checking` tells them apart.
     """
 
     def __init__(
@@ -27,9 +26,10 @@ class Step:
         check: NeighbourCheck | None = None,
         watch: Callable[[], None] = lambda: None,
     ) -> None:
-        self._number = number
-        self._size = sum(len(piece.examples) for piece in pieces)
-        self._finished = False
+        self.number = number
+        self.size = sum(len(piece.examples) for piece in pieces)
+        self.finished = False
+        self.checking = False
         self._pieces = pieces
         self._gradient = gradient
         self._take = take
@@ -37,20 +37,6 @@ class Step:
         self._watch = watch
         self._begun = False
         self._waiting: Callable[[Tensor], None] | None = None
-
-    @property
-    def number(self) -> int:
-        """The place of this step in the training, from 0."""
-        return self._number
-
-    @property
-    def size(self) -> int:
-        """How many examples were sampled. Private: do not publish it."""
-        return self._size
-
-    @property
-    def finished(self) -> bool:
-        return self._finished
 
     def __iter__(self) -> Generator[Tensor]:
         """The examples of each piece, as indices. After the last one the step is taken."""
@@ -64,14 +50,16 @@ class Step:
         for piece in self._pieces:
             self._waiting = lambda losses, piece=piece: self._gradient.backward(losses, piece)
             with self._gradient.piece(piece):
-                yield piece.examples.clone()  # the loop may write to what it is given
+                yield piece.examples
             self._check_done()
             if self._check is not None:
                 self._check.saw(piece)
+        self.checking = True
         for trial in self._check.trials() if self._check is not None else ():
             yield from self._try(trial)
+        self.checking = False
         self._take(self, self._gradient.finish())
-        self._finished = True
+        self.finished = True
 
     def backward(self, losses: Tensor) -> None:
         """The backward pass of this piece; `losses` has one entry for each of its examples."""
@@ -83,7 +71,7 @@ class Step:
     def _try(self, trial: Trial) -> Generator[Tensor]:
         self._waiting = trial.backward
         with trial.context:
-            yield trial.piece.examples.clone()
+            yield trial.piece.examples
         self._check_done()
 
     def _check_done(self) -> None:

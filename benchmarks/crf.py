@@ -22,7 +22,6 @@ from torchcrf import CRF
 
 from helpers.machine import cpu_name, versions
 from helpers.options import options_of, parser_of, tell, write
-from noise import cpu_name
 from sottovoce.nlu.crf.linear_chain import Crf
 from sottovoce.nlu.crf.viterbi import decode
 from sottovoce.training.clipping.bookkeeping import BookKeeper

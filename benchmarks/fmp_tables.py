@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fmp_study import NOTHING, Setup, Study
 
 from helpers import fmp_data
 from helpers.fmp_qbar import (

@@ -12,8 +12,6 @@ import gzip
 import json
 from pathlib import Path
 
-import fmp_data
-
 from helpers import fmp_data
 from helpers.options import BENCHMARKS, options_of, parser_of, tell, without_data
 from sottovoce.personalize.nbest.normal import normal_text

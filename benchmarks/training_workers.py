@@ -21,7 +21,6 @@ import torch
 import torch.distributed as dist
 from rich.console import Console
 from rich.table import Table
-from taggers import make, rows
 from torch.nn.parallel import DistributedDataParallel
 
 from helpers.options import options_of, parser_of, tell, write

@@ -67,7 +67,7 @@ class RoundRequest:
     @property
     def id(self) -> str:
         """The name of this round among all rounds of all servers."""
-        return json.dumps([self.server, self.run, self.number])
+        return json.dumps([self.server, self.run, self.number, self.rules])
 
     def to_bytes(self) -> bytes:
         fields = {name: getattr(self, name) for name in ("server", "run", "number", "rules")}

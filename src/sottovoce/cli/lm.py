@@ -89,7 +89,8 @@ def train(
 @lm.command("compile")
 @click.argument("model")
 @click.option("-o", "--output", "folder", required=True, help="Folder for the compiled model.")
-def compile_(model: str, folder: str) -> None:
+@json_option
+def compile_(model: str, folder: str, as_json: bool) -> None:
     """Make an n-gram in MODEL load at once, for devices: mapped into memory, not read.
 
     MODEL is an ARPA file or a folder of `lm train`.
@@ -102,7 +103,10 @@ def compile_(model: str, folder: str) -> None:
         raise InvalidInput(f"Expected an n-gram in {model}, got another kind of model.")
     compile_ngram(folder, loaded)
     count = sum(order.keys.size for order in loaded.orders)
-    click.echo(f"Compiled {count:,} n-grams of {len(loaded.vocabulary):,} words into {folder}.")
+    if as_json:
+        print_json({"folder": folder, "ngrams": count, "words": len(loaded.vocabulary)})
+    else:
+        click.echo(f"Compiled {count:,} n-grams of {len(loaded.vocabulary):,} words into {folder}.")
 
 
 @lm.command()

@@ -316,6 +316,39 @@ def test_what_was_given_counts_after_it_was_forgotten(monkeypatch: Patch) -> Non
     assert attack() > 3.0
 
 
+@pytest.mark.parametrize("plan", [PLAN, USER], ids=["utterance", "user"])
+def test_one_unit_moves_all_that_is_sent_by_no_more_than_the_plan_pays_for(
+    plan: ReleasePlan, monkeypatch: Patch
+) -> None:
+    rng = np.random.default_rng(2)
+    heard = [
+        NBest(f"u{i}", tuple(Hypothesis(" ".join(rng.choice(WORDS.words, 40))) for _ in range(7)))
+        for i in range(6)
+    ]
+
+    def all_rounds(lists: list[NBest]) -> np.ndarray:
+        made = Personaliser(WORDS, counting=COUNTING, caps=plan.caps, budget=BUDGET)
+        rounds = np.zeros((8, len(WORDS)))
+        for number in range(8):
+            for each in lists[number : number + 1]:
+                made.hear(each)
+            answer = made.contribute(ask(plan, number + 1, server=f"server {number % 3}"))
+            if answer is not None:
+                rounds[number] = Contribution.from_bytes(answer).counts(len(WORDS))
+        return rounds
+
+    def moved() -> float:
+        # The unit that is left out: the last utterance, or all that the person has said.
+        rest = heard[:-1] if plan is PLAN else []
+        return float(np.abs(all_rounds(heard) - all_rounds(rest)).sum())
+
+    paid = plan.sensitivity()
+    assert 0.9 * paid < moved() <= paid * (1 + 1e-9)
+    monkeypatch.setattr(Book, "was_sent", lambda *_: False)
+    monkeypatch.setattr(Book, "room", lambda *_: Given())
+    assert moved() > 2 * paid
+
+
 class Plain:
     """Encryption that is none."""
 

@@ -5,7 +5,6 @@ word. An n-gram is stored under the key (row of its context) * V + w, so the wor
 stand together and any vocabulary fits in 64 bits.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,6 +56,8 @@ class NGramModel:
         if missing:
             raise InvalidInput(f"Expected {', '.join(missing)} among the words of the model.")
         said = tuple(word for word in self.words if word not in (START, END))
+        if self.orders[0].keys.size != len(self.words):
+            raise InvalidInput("Expected every word of the model among its unigrams.")
         if self.background is not None and self.background.words != said:
             raise InvalidInput("Expected the background vocabulary to hold the model's words.")
 
@@ -118,17 +119,19 @@ class NGramModel:
         total = np.zeros(len(words))
         open_ = np.arange(len(words))
         for length in range(depth, -1, -1):
+            if length == 0:
+                # Row i is word i: every word is there, and nothing has to be searched.
+                total[open_] += self.orders[0].log_probability[words[open_]]
+                break
             context = self.context_rows(histories[open_], length)
-            key = words[open_] if length == 0 else context * size + words[open_]
-            rows = self.orders[length].find(np.where(context >= 0, key, -1))
+            keys = np.where(context >= 0, context * size + words[open_], -1)
+            rows = self.orders[length].find(keys)
             hit = rows >= 0
             total[open_[hit]] += self.orders[length].log_probability[rows[hit]]
-            if length:
-                # Contexts that were never seen back off for free.
-                known = ~hit & (context >= 0)
-                total[open_[known]] += self.orders[length - 1].log_backoff[context[known]]
+            # Contexts that were never seen back off for free.
+            known = ~hit & (context >= 0)
+            total[open_[known]] += self.orders[length - 1].log_backoff[context[known]]
             open_ = open_[~hit]
-        total[open_] = NEVER * math.log(10)
         return total
 
     def context_rows(self, histories: Ints, length: int) -> Ints:
@@ -136,7 +139,7 @@ class NGramModel:
         if length == 0:
             return np.zeros(len(histories), dtype=np.int64)
         recent = histories[:, histories.shape[1] - length :]
-        rows = self.orders[0].find(recent[:, 0])
+        rows = recent[:, 0]
         for place in range(1, length):
             keys = np.where(rows >= 0, rows * len(self.words) + recent[:, place], -1)
             keys = np.where(recent[:, place] >= 0, keys, -1)

@@ -23,7 +23,7 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["train", "score"])
+@pytest.mark.parametrize("name", ["train", "score", "compile"])
 def test_help_has_an_example(run_cli: RunCli, name: str) -> None:
     result = run_cli("lm", name, "--help")
     assert result.exit_code == 0
@@ -43,6 +43,21 @@ def test_an_ngram_is_trained_and_scores(run_cli: RunCli, text: Path, tmp_path: P
     first, second = (row["log_probability"] for row in json.loads(scored.stdout))
     assert first > second
     assert "\tcall mum\n" in run_cli("lm", "score", folder, sentences).stdout
+
+
+def test_a_compiled_ngram_scores_the_same(run_cli: RunCli, text: Path, tmp_path: Path) -> None:
+    trained, compiled = tmp_path / "lm", tmp_path / "device"
+    assert run_cli("lm", "train", text, "-o", trained, "--order", "2").exit_code == 0
+    result = run_cli("lm", "compile", trained, "-o", compiled)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("Compiled ")
+    scores = [run_cli("lm", "score", model, text).stdout for model in (trained, compiled)]
+    assert scores[0] == scores[1] != ""
+    arpa = run_cli("lm", "compile", trained / "model.arpa.gz", "-o", tmp_path / "arpa", "--json")
+    assert json.loads(arpa.stdout)["ngrams"] > 10
+    again = run_cli("lm", "compile", trained, "-o", compiled)
+    assert again.exit_code == 2
+    assert "name another" in again.stderr
 
 
 def test_a_transformer_is_trained_and_resumes(run_cli: RunCli, text: Path, tmp_path: Path) -> None:

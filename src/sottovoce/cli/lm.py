@@ -11,7 +11,13 @@ from sottovoce.cli.shared.console import json_option, print_json, progress
 from sottovoce.corpora.lines import LINE_LIMIT, open_bytes, text_lines
 from sottovoce.corpora.problems import Problems
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.lm.language_model import load_lm, save_ngram, save_transformer
+from sottovoce.personalize.lm.language_model import (
+    compile_ngram,
+    load_lm,
+    save_ngram,
+    save_transformer,
+)
+from sottovoce.personalize.lm.ngram.model import NGramModel
 from sottovoce.personalize.lm.ngram.training import perplexity, train_ngram
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.normal import normal_text
@@ -78,6 +84,29 @@ def train(
             f"Trained {_CALLED[kind]} of {metrics['words']:,} words on {metrics['lines']:,} lines; "
             f"perplexity {metrics['valid_perplexity']:g}; saved in {folder}."
         )
+
+
+@lm.command("compile")
+@click.argument("model")
+@click.option("-o", "--output", "folder", required=True, help="Folder for the compiled model.")
+@json_option
+def compile_(model: str, folder: str, as_json: bool) -> None:
+    """Make an n-gram in MODEL load at once, for devices: mapped into memory, not read.
+
+    MODEL is an ARPA file or a folder of `lm train`.
+
+    \b
+    Example: sottovoce lm compile model.arpa.gz -o lm/
+    """
+    loaded = load_lm(model)
+    if not isinstance(loaded, NGramModel):
+        raise InvalidInput(f"Expected an n-gram in {model}, got another kind of model.")
+    compile_ngram(folder, loaded)
+    count = sum(order.keys.size for order in loaded.orders)
+    if as_json:
+        print_json({"folder": folder, "ngrams": count, "words": len(loaded.vocabulary)})
+    else:
+        click.echo(f"Compiled {count:,} n-grams of {len(loaded.vocabulary):,} words into {folder}.")
 
 
 @lm.command()

@@ -6,6 +6,7 @@ model is adapted to each client (`Adaptation`, `rescore`). Nothing here loads to
 model is used.
 """
 
+from sottovoce.personalize.device.messages import Contribution, RoundRequest
 from sottovoce.personalize.federated.cache import ClientCache
 from sottovoce.personalize.federated.caps import Caps
 from sottovoce.personalize.federated.counting import Counting
@@ -24,6 +25,7 @@ from sottovoce.personalize.lm.smoothing import Dirichlet, JelinekMercer, Lidston
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.formats import FORMATS, read_nbest, write_nbest
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest, by_client
+from sottovoce.personalize.personaliser import Personaliser
 from sottovoce.personalize.rescoring.adaptation import Adaptation
 from sottovoce.personalize.rescoring.run import Tuned, rescore, split_clients, tune_weights
 from sottovoce.personalize.rescoring.scores import Weights
@@ -36,6 +38,7 @@ __all__ = [
     "CacheClient",
     "Caps",
     "ClientCache",
+    "Contribution",
     "CountRelease",
     "Counting",
     "Dirichlet",
@@ -48,10 +51,12 @@ __all__ = [
     "NBest",
     "NobodyJoined",
     "Personalisation",
+    "Personaliser",
     "PhraseCache",
     "Refused",
     "ReleasePlan",
     "RoundReport",
+    "RoundRequest",
     "Server",
     "SharedPairs",
     "Tuned",

@@ -1,8 +1,9 @@
 """What every background language model can do, and how one is kept in a folder.
 
 A folder holds `lm.json` (which kind, which sizes), `vocabulary.json` and the model itself: an ARPA
-file, or the weights of a Transformer. Models of others are read as well: ARPA files, models of
-KenLM, folders of Hugging Face. Nothing in any of them can run code when it is loaded.
+file and the same compiled (see `compiled`), the latter alone, or the weights of a Transformer.
+Models of others are read as well: ARPA files, models of KenLM, folders of Hugging Face. Nothing in
+any of them can run code when it is loaded.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output, text_output
 from sottovoce.personalize.lm.ngram.arpa import read_arpa, write_arpa
+from sottovoce.personalize.lm.ngram.compiled import as_written, read_compiled, write_compiled
 from sottovoce.personalize.lm.ngram.model import NGramModel
 from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from sottovoce.personalize.lm.neural.model import TransformerLM
 
 ABOUT, WORDS, ARPA, WEIGHTS = "lm.json", "vocabulary.json", "model.arpa.gz", "weights.pt"
-HUGGING_FACE = "config.json"
+COMPILED, HUGGING_FACE = "model.ngram", "config.json"
 
 
 class LanguageModel(Protocol):
@@ -44,6 +46,18 @@ def save_ngram(folder: Path | str, model: NGramModel) -> None:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_arpa(folder / ARPA, model)
+    write_compiled(folder / COMPILED, as_written(model), arpa=folder / ARPA)
+    model.vocabulary.save(folder / WORDS)
+    _about(folder, {"kind": "ngram", "order": len(model.orders)})
+
+
+def compile_ngram(folder: Path | str, model: NGramModel) -> None:
+    """Write the model for devices: compiled, without an ARPA file."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / ABOUT).exists():
+        raise InvalidInput(f"Expected a folder without a model, got one in {folder}: name another.")
+    write_compiled(folder / COMPILED, model)
     model.vocabulary.save(folder / WORDS)
     _about(folder, {"kind": "ngram", "order": len(model.orders)})
 
@@ -86,10 +100,19 @@ def load_lm(
     except (ValueError, TypeError, KeyError) as problem:
         raise InvalidInput(f"Expected {path / ABOUT} to name a kind: {problem!r}.") from problem
     if kind == "ngram":
-        return replace(read_arpa(path / ARPA), background=Vocabulary.load(path / WORDS))
+        return replace(_load_ngram(path), background=Vocabulary.load(path / WORDS))
     if kind == "transformer":
         return _load_transformer(path, about)
     raise InvalidInput(f"Expected the kind ngram or transformer in {path}, got {kind!r}.")
+
+
+def _load_ngram(folder: Path) -> NGramModel:
+    """The compiled model, unless the ARPA file beside it is another one."""
+    arpa, compiled = folder / ARPA, folder / COMPILED
+    found = None
+    if compiled.is_file():
+        found = read_compiled(compiled, arpa=arpa if arpa.is_file() else None)
+    return found if found is not None else read_arpa(arpa)
 
 
 def _load_file(path: Path, vocabulary: Vocabulary | None, *, kenlm: bool) -> LanguageModel:

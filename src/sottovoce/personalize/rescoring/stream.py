@@ -56,17 +56,26 @@ def personal_factors(
         cache = ClientCache(words, settings.counting)
         for each in mine:
             shared = everybody(each) if callable(everybody) else everybody
-            q_bar = words.unigram if shared is None else shared
-            personal = cache.distribution(settings.smoothing)
-            factors = settings.adaptation.log_factors(words.unigram, q_bar, personal)
-            if settings.trust is not None:
-                # Had this person never been heard, the background would stand in for q_i.
-                before = settings.adaptation.log_factors(words.unigram, q_bar, words.unigram)
-                factors = shrunk(before, factors, cache.personal(), settings.trust)
-            # Unknown words are many: that somebody used one does not make the others likely.
-            factors[words.index[UNKNOWN]] = 0.0
+            factors = client_factors(cache, settings, shared)
             yield each, factors
             cache.add(each)
+
+
+def client_factors(
+    cache: ClientCache, settings: Personalisation, everybody: Vector | None = None
+) -> Vector:
+    """The log factors of one client as it is now; without `everybody` the background stands in."""
+    words = cache.vocabulary
+    q_bar = words.unigram if everybody is None else everybody
+    personal = cache.distribution(settings.smoothing)
+    factors = settings.adaptation.log_factors(words.unigram, q_bar, personal)
+    if settings.trust is not None:
+        # Had this person never been heard, the background would stand in for q_i.
+        before = settings.adaptation.log_factors(words.unigram, q_bar, words.unigram)
+        factors = shrunk(before, factors, cache.personal(), settings.trust)
+    # Unknown words are many: that somebody used one does not make the others likely.
+    factors[words.index[UNKNOWN]] = 0.0
+    return factors
 
 
 def shrunk(before: Vector, after: Vector, counts: Vector, trust: float) -> Vector:

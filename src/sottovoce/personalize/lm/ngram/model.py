@@ -5,7 +5,6 @@ word. An n-gram is stored under the key (row of its context) * V + w, so the wor
 stand together and any vocabulary fits in 64 bits.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,6 +56,8 @@ class NGramModel:
         if missing:
             raise InvalidInput(f"Expected {', '.join(missing)} among the words of the model.")
         said = tuple(word for word in self.words if word not in (START, END))
+        if self.orders[0].keys.size != len(self.words):
+            raise InvalidInput("Expected every word of the model among its unigrams.")
         if self.background is not None and self.background.words != said:
             raise InvalidInput("Expected the background vocabulary to hold the model's words.")
 
@@ -118,17 +119,19 @@ class NGramModel:
         total = np.zeros(len(words))
         open_ = np.arange(len(words))
         for length in range(depth, -1, -1):
+            if length == 0:
+                # Row i is word i: every word is there, and nothing has to be searched.
+                total[open_] += self.orders[0].log_probability[words[open_]]
+                break
             context = self.context_rows(histories[open_], length)
-            key = words[open_] if length == 0 else context * size + words[open_]
-            rows = self.orders[length].find(np.where(context >= 0, key, -1))
+            keys = np.where(context >= 0, context * size + words[open_], -1)
+            rows = self.orders[length].find(keys)
             hit = rows >= 0
             total[open_[hit]] += self.orders[length].log_probability[rows[hit]]
-            if length:
-                # Contexts that were never seen back off for free.
-                known = ~hit & (context >= 0)
-                total[open_[known]] += self.orders[length - 1].log_backoff[context[known]]
+            # Contexts that were never seen back off for free.
+            known = ~hit & (context >= 0)
+            total[open_[known]] += self.orders[length - 1].log_backoff[context[known]]
             open_ = open_[~hit]
-        total[open_] = NEVER * math.log(10)
         return total
 
     def context_rows(self, histories: Ints, length: int) -> Ints:
@@ -136,7 +139,7 @@ class NGramModel:
         if length == 0:
             return np.zeros(len(histories), dtype=np.int64)
         recent = histories[:, histories.shape[1] - length :]
-        rows = self.orders[0].find(recent[:, 0])
+        rows = recent[:, 0]
         for place in range(1, length):
             keys = np.where(rows >= 0, rows * len(self.words) + recent[:, place], -1)
             keys = np.where(recent[:, place] >= 0, keys, -1)
@@ -166,12 +169,18 @@ class NGramModel:
 
     def _all_factors(self, log_factors: Vector) -> Vector:
         """Factors of all words of the model; the marks of start and end keep a factor of 1."""
-        said = [place for place, word in enumerate(self.words) if word not in (START, END)]
-        if len(log_factors) != len(said):
-            raise InvalidInput(f"Expected {len(said)} log factors, got {len(log_factors)}.")
+        if len(log_factors) != len(self._said):
+            raise InvalidInput(f"Expected {len(self._said)} log factors, got {len(log_factors)}.")
         factors = np.zeros(len(self.words))
-        factors[said] = log_factors
+        factors[self._said] = log_factors
         return factors
+
+    @cached_property
+    def _said(self) -> Ints:
+        """The places of all words that can be said."""
+        marks = (START, END)
+        said = [place for place, word in enumerate(self.words) if word not in marks]
+        return np.array(said, dtype=np.int64)
 
 
 class Normaliser:
@@ -185,31 +194,37 @@ class Normaliser:
         self.model, self.factors = model, np.exp(factors)
         unigrams = np.exp(model.orders[0].log_probability)
         self.base = float(self.factors @ unigrams)
-        self.known: dict[tuple[int, int], float] = {}
 
     def log_constants(self, histories: Ints) -> Vector:
-        return np.log([self._constant(row) for row in histories])
+        """ln Z of every row of histories, all of them one word longer at a time."""
+        totals = np.full(len(histories), self.base)
+        for length in range(1, histories.shape[1] + 1):
+            rows = self.model.context_rows(histories, length)
+            # Whose last words are the same have the same constant so far.
+            known = np.flatnonzero(rows >= 0)
+            distinct, first, inverse = np.unique(
+                rows[known], return_index=True, return_inverse=True
+            )
+            some = known[first]
+            totals[known] = self._one_longer(histories[some], length, distinct, totals[some])[
+                inverse
+            ]
+        constants: Vector = np.log(totals)
+        return constants
 
-    def _constant(self, history: Ints) -> float:
-        total = self.base
-        for length in range(1, len(history) + 1):
-            row = int(self.model.context_rows(history[None], length)[0])
-            if row < 0:
-                continue
-            key = (length, row)
-            if key not in self.known:
-                self.known[key] = self._one_longer(history, length, row, total)
-            total = self.known[key]
-        return total
-
-    def _one_longer(self, history: Ints, length: int, row: int, shorter: float) -> float:
+    def _one_longer(self, histories: Ints, length: int, rows: Ints, shorter: Vector) -> Vector:
+        """Z of contexts of `length` words, by their rows, from Z of those one word shorter."""
         order, size = self.model.orders[length], len(self.model.words)
-        backoff = math.exp(self.model.orders[length - 1].log_backoff[row])
-        first, last = np.searchsorted(order.keys, [row * size, (row + 1) * size])
-        if first == last:
-            return backoff * shorter
-        words = order.keys[first:last] - row * size
-        recent = np.repeat(history[None, len(history) - length + 1 :], len(words), axis=0)
+        backoff = np.exp(self.model.orders[length - 1].log_backoff[rows])
+        first = np.searchsorted(order.keys, rows * size)
+        counts = np.searchsorted(order.keys, (rows + 1) * size) - first
+        owners = np.repeat(np.arange(len(rows)), counts)
+        # The followers of one context after those of the other.
+        places = np.arange(len(owners)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+        words = order.keys[places] - rows[owners] * size
+        recent = histories[owners, histories.shape[1] - length + 1 :]
         lower = np.exp(self.model.log_probabilities(recent, words))
-        seen = np.exp(order.log_probability[first:last])
-        return backoff * shorter + float(self.factors[words] @ (seen - backoff * lower))
+        seen = np.exp(order.log_probability[places])
+        gained = self.factors[words] * (seen - backoff[owners] * lower)
+        longer: Vector = backoff * shorter + np.bincount(owners, gained, minlength=len(rows))
+        return longer

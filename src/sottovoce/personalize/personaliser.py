@@ -1,0 +1,595 @@
+"""What runs on a device: it hears, chooses again, forgets, and gives to the others what it may.
+
+Everything is derived from the utterances that the device remembers, in the order it heard them. So
+forgetting one is to count the rest again, and nothing of it stays behind but the fact that it was
+sent, if it was. What is sent is counted by the ranks of the first pass, never by what was
+rescored, and never by the user's corrections: those stay at home.
+"""
+
+import base64
+import copy
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn, Self, cast
+
+import numpy as np
+
+from sottovoce.errors import InvalidInput
+from sottovoce.personalize.device.book import KINDS, SECRET_BYTES, Book, Declined, capped
+from sottovoce.personalize.device.messages import Contribution, RoundRequest
+from sottovoce.personalize.device.sealed import Key, SealedFile
+from sottovoce.personalize.federated.cache import ClientCache
+from sottovoce.personalize.federated.caps import Caps
+from sottovoce.personalize.federated.counting import Counting, pairs_of
+from sottovoce.personalize.federated.marginals import Marginals
+from sottovoce.personalize.federated.pairs import SharedPairs
+from sottovoce.personalize.federated.rules import rules
+from sottovoce.personalize.lm.language_model import LanguageModel
+from sottovoce.personalize.lm.mixture import WordModel
+from sottovoce.personalize.lm.ngram.model import END, START
+from sottovoce.personalize.lm.smoothing import Dirichlet, Smoothing
+from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary, distribution
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
+from sottovoce.personalize.rescoring.adaptation import Adaptation
+from sottovoce.personalize.rescoring.run import Tuned
+from sottovoce.personalize.rescoring.scores import Weights, unknown_words
+from sottovoce.personalize.rescoring.stream import Personalisation, client_factors
+from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.recipes.federate import Release
+
+VERSION = 1
+_UNTUNED = Tuned(Weights(), Weights(), 0.5)
+_COPY = "This is a copy of a device that lives elsewhere: it rescores, and never contributes."
+_RESTORED = (
+    "This device was restored from an older state: what it has sent since then is not known, so it "
+    "never contributes again."
+)
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """One utterance as it is remembered: texts by the ranks of the first pass, without scores."""
+
+    id: str
+    texts: tuple[str, ...]
+    correction: str | None = None
+
+    def first_pass(self) -> NBest:
+        return NBest(self.id, tuple(map(Hypothesis, self.texts)))
+
+    def personal(self, most: int) -> NBest:
+        """What the person said: a correction counts as if every reading had agreed on it."""
+        if self.correction is None:
+            return self.first_pass()
+        return NBest(self.id, (Hypothesis(self.correction),) * most)
+
+
+@dataclass
+class _Everybody:
+    """What servers have told: everybody's words over the device's vocabulary, and pairs."""
+
+    words: Vector | None = None
+    pairs: Marginals | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        pairs = self.pairs
+        told = None
+        if pairs is not None:
+            told = [list(pairs.words), _packed(pairs.q_bar), pairs.mass]
+        return {"words": None if self.words is None else _packed(self.words), "pairs": told}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any], size: int) -> Self:
+        words = None if data["words"] is None else distribution(_unpacked(data["words"]), size)
+        pairs = None
+        if data["pairs"] is not None:
+            names, q_bar, mass = data["pairs"]
+            pairs = Marginals(tuple(names), _unpacked(q_bar), mass=mass)
+        return cls(words, pairs)
+
+
+@dataclass
+class _Derived:
+    """What follows from the utterances and is computed when it is needed."""
+
+    factors: Vector | None = None
+    model: LanguageModel | None = field(default=None)
+
+
+class Personaliser:
+    """One person's device. Needs no torch, unless the language model does.
+
+    Without an `lm` the recogniser's own scores are moved by the adaptation factors alone.
+    `counting` and `caps` are what the device agrees to; a server that wants others gets nothing.
+    With caps the `budget` protects the person, without them each utterance; without a budget
+    nothing is ever sent.
+
+    >>> words = Vocabulary(("call", "mum", "mom", "<unk>"), [0.4, 0.2, 0.2, 0.2])
+    >>> device = Personaliser(words, user="ann")
+    >>> readings = Hypothesis("call mom", score=-1.0), Hypothesis("call mum", score=-1.1)
+    >>> heard = NBest("u1", readings)
+    >>> device.rescore(heard)
+    'call mom'
+    >>> device.hear(heard, correction="call mum")
+    >>> device.rescore(heard)
+    'call mum'
+    >>> device.forget("u1")
+    >>> device.rescore(heard)
+    'call mom'
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        lm: LanguageModel | None = None,
+        *,
+        weights: Weights | Tuned | None = None,
+        counting: Counting | None = None,
+        caps: Caps | None = None,
+        user: str = "me",
+        budget: Budget | None = None,
+        adaptation: Adaptation | None = None,
+        smoothing: Smoothing | None = None,
+        trust: float | None = None,
+    ) -> None:
+        _check_words(vocabulary, lm)
+        self.vocabulary, self._lm, self.user = vocabulary, lm, user
+        self._tuned = weights if isinstance(weights, Tuned) else _tuned(weights)
+        self._counting, self._caps = counting or Counting(), caps or Caps()
+        if self._counting.order != 1:
+            raise InvalidInput("Expected a device that counts words, got pairs: those are asked.")
+        if self._caps.mass is None and self._caps.per_word is not None:
+            raise InvalidInput("Expected a mass cap beside the word cap, got none.")
+        self._adaptation = adaptation
+        if adaptation is not None and isinstance(weights, Tuned):
+            self._adaptation = replace(adaptation, power=weights.power)
+        self._smoothing, self._trust = smoothing or Dirichlet(), trust
+        self._heard: dict[str, _Heard] = {}
+        self._everybody = _Everybody()
+        self._book = Book(self._caps, budget, os.urandom(SECRET_BYTES))
+        self._file: SealedFile | None = None
+        self._serial = 0
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self.refusal: str | None = None
+        self._count_again()
+        self.settings()  # refuses a wrong trust now, and not at the first utterance
+
+    # What was agreed to is fixed for good: counts by one rule must not leave under another.
+    @property
+    def counting(self) -> Counting:
+        return self._counting
+
+    @property
+    def caps(self) -> Caps:
+        return self._caps
+
+    @property
+    def budget(self) -> Budget | None:
+        return self._book.budget
+
+    @budget.setter
+    def budget(self, budget: Budget | None) -> None:
+        """The owner's to change; what was spent stays spent."""
+        self._book.budget = budget
+
+    @property
+    def rules(self) -> str:
+        """By which words, kernel and caps this device counts."""
+        return rules(self.vocabulary, self.counting, self.caps)
+
+    @property
+    def utterances(self) -> tuple[str, ...]:
+        """The ids of what is remembered, in the order of hearing."""
+        return tuple(self._heard)
+
+    def personal(self) -> Vector:
+        """The personal counts over the vocabulary."""
+        return self._cache.personal()
+
+    def spent(self) -> Guarantee:
+        """What all contributions together cost, to whatever servers they went."""
+        return self._book.spent()
+
+    def hear(self, heard: NBest, correction: str | None = None) -> None:
+        """Count one utterance, once for ever; a correction is what the user says was said."""
+        with self._lock:
+            if heard.client not in (None, self.user):
+                raise InvalidInput(f"Expected utterances of {self.user!r}, got {heard.client!r}.")
+            if heard.id in self._heard or self._book.was_ever_sent(heard.id):
+                raise InvalidInput(
+                    f"Expected a new utterance, got {heard.id!r} again: each counts once."
+                )
+            texts = tuple(h.text for h in heard.hypotheses[: self.counting.nbest])
+            told = None if correction is None else " ".join(correction.split())
+            self._heard[heard.id] = new = _Heard(heard.id, texts, told)
+            self._cache.add(new.personal(self.counting.nbest))
+            self._derived = _Derived()
+
+    def correct(self, utterance: str, text: str) -> None:
+        """Take in what the user says was said, after the utterance was heard."""
+        with self._lock:
+            known = self._remembered(utterance)
+            self._heard[utterance] = replace(known, correction=" ".join(text.split()))
+            self._count_again()
+
+    def rescore(self, heard: NBest) -> str:
+        """The text of the best hypothesis by the adapted model; the first pass decides ties."""
+        scores = self.rescore_scores(heard)
+        return self._tuned.adapted.choose(heard, scores, self.vocabulary).text
+
+    def rescore_scores(self, heard: NBest) -> list[float]:
+        """ln p of every hypothesis under the adapted model, in the order of the list."""
+        if not heard.hypotheses:
+            return []
+        settings, factors = self.settings(), self._factors()
+        if self._lm is None:
+            encode = self.vocabulary.encode
+            return [
+                (h.lm or 0.0) + float(np.sum(factors[encode(h.words)])) for h in heard.hypotheses
+            ]
+        sentences = [h.words for h in heard.hypotheses]
+        normalise = settings.adaptation.normalise
+        return self._model(settings).score(sentences, factors, normalise=normalise)
+
+    def ranking(self, heard: NBest) -> list[int]:
+        """The places of the hypotheses, best first."""
+        weights, words = self._tuned.adapted, self.vocabulary
+        totals = [
+            weights.total(h, score, unknown_words(h, words))
+            for h, score in zip(heard.hypotheses, self.rescore_scores(heard), strict=True)
+        ]
+        return sorted(range(len(totals)), key=lambda place: -totals[place])
+
+    def settings(self) -> Personalisation:
+        """How the factors are made at present."""
+        shared = self._everybody.words is not None
+        usual = Adaptation(
+            alpha=0.5 if shared else 0.0, beta=0.45 if shared else 0.9, power=self._tuned.power
+        )
+        pairs = None
+        if self._everybody.pairs is not None and hasattr(self._lm, "score_words"):
+            pairs = SharedPairs(self._everybody.pairs)
+        return Personalisation(
+            adaptation=self._adaptation or usual,
+            counting=self.counting,
+            smoothing=self._smoothing,
+            trust=self._trust,
+            pairs=pairs,
+        )
+
+    def forget(self, utterance: str) -> None:
+        """Forget one utterance: afterwards it was never heard.
+
+        If it was sent, that cannot be undone: the book still knows a keyed hash of its id, so that
+        it is not sent again, and what was given under the caps. A saved device is saved again.
+        """
+        with self._lock:
+            self._remembered(utterance)
+            del self._heard[utterance]
+            self._after_forgetting()
+
+    def forget_everything(self) -> None:
+        """Forget all utterances, and what servers told; the book stays, as in `forget`."""
+        with self._lock:
+            self._heard.clear()
+            self._everybody = _Everybody()
+            self._after_forgetting()
+
+    def receive(self, released: Marginals) -> None:
+        """Take in what everybody says; pairs are told from words by what is in them."""
+        if not isinstance(released, Marginals):
+            raise InvalidInput(f"Expected marginals, got {type(released).__name__}.")
+        names = [word for word in released.words if word != UNKNOWN]
+        with self._lock:
+            if names and all(" " in name for name in names):
+                SharedPairs(released)  # refuses what cannot be read as pairs
+                self._everybody.pairs = replace(released, about={})
+            else:
+                self._everybody.words = released.over(self.vocabulary)
+            self._derived = _Derived()
+
+    def contribute(self, request: RoundRequest | bytes) -> bytes | None:
+        """What is new since the last contribution, for one round; None if nothing is to be sent.
+
+        `refusal` then says why. What is returned is in the book already, and on disk if the device
+        was saved or loaded; an answer that gets lost is lost, and is never sent again. A device
+        that was never saved has its book in memory only: save it before sending.
+        """
+        with self._lock:
+            self.refusal = None
+            try:
+                with self._unchanged_on_disk():
+                    return self._contribution(request)
+            except Declined as problem:
+                self.refusal = str(problem)
+                return None
+
+    def save(self, path: Path | str | None = None, key: Key | None = None) -> None:
+        """Write everything, encrypted; without arguments, where the device was saved before.
+
+        The key is 32 bytes or a passphrase. A second file beside it counts how often it was
+        written; both belong together. Where the device lives elsewhere already, a copy is written
+        that can rescore but never contributes: two books would know of one half each.
+        """
+        with self._lock:
+            if path is None or key is None:
+                if self._file is None or path is not None or key is not None:
+                    raise InvalidInput("Expected a path and a key to save the device with.")
+                self._write()
+                return
+            file = SealedFile(path, key)
+            if self._file is not None and file.path == self._file.path:
+                self._file = file
+                self._write()
+                return
+            with file.locked():
+                if file.path.exists() or file.counter.exists():
+                    raise InvalidInput(
+                        f"Expected no file at {file.path}, got one: load it, or what it has sent "
+                        "would be forgotten."
+                    )
+                if self._file is None:
+                    file.write(self._plain(), self._serial + 1)
+                    self._file, self._serial = file, self._serial + 1
+                    return
+                book = copy.copy(self._book)
+                book.closed = book.closed or _COPY
+                file.write(self._plain(book), 1)
+
+    @classmethod
+    def load(
+        cls,
+        path: Path | str,
+        key: Key,
+        vocabulary: Vocabulary | None = None,
+        lm: LanguageModel | None = None,
+        *,
+        restored: bool = False,
+        weights: Weights | Tuned | None = None,
+        adaptation: Adaptation | None = None,
+        smoothing: Smoothing | None = None,
+        trust: float | None = None,
+    ) -> Self:
+        """Read a device back; words come from the `vocabulary` or the `lm`.
+
+        A file that is older than its counter is refused. With `restored` it is taken, and never
+        contributes again.
+        """
+        words = vocabulary or (None if lm is None else lm.vocabulary)
+        if words is None:
+            raise InvalidInput("Expected a vocabulary or a language model, got neither.")
+        file = SealedFile(path, key)
+        with file.locked():
+            plain, serial = file.read()
+            newest = file.newest()
+        is_older = newest is None or newest > serial
+        if is_older and not restored:
+            found = "without its counter" if newest is None else "that is older than its counter"
+            raise InvalidInput(
+                f"Expected the newest state of the device, got {file.path} {found}: it may not "
+                "know all that was sent. With restored=True it is read, and never contributes."
+            )
+        try:
+            state = json.loads(plain)
+            if state["version"] != VERSION:
+                raise InvalidInput(f"Expected version {VERSION}, got {state['version']!r}.")
+            if state["vocabulary"] != words.digest:
+                raise InvalidInput(
+                    f"Expected the vocabulary of the device in {path}, got another one."
+                )
+            device = cls(
+                words,
+                lm,
+                weights=weights,
+                counting=Counting.from_json(state["counting"]),
+                caps=Caps.from_json(state["caps"]),
+                user=state["user"],
+                adaptation=adaptation,
+                smoothing=smoothing,
+                trust=trust,
+            )
+            device._book = Book.from_json(state["book"], device.caps)
+            device._heard = {
+                name: _Heard(name, tuple(texts), correction)
+                for name, texts, correction in state["heard"]
+            }
+            device._everybody = _Everybody.from_json(state["everybody"], len(words))
+        except (LookupError, TypeError, AttributeError, json.JSONDecodeError) as problem:
+            raise InvalidInput(f"Expected a device in {path}, but {problem!r}.") from problem
+        if is_older:
+            device._book.closed = _RESTORED
+        device._file, device._serial = file, max(serial, newest or 0)
+        device._count_again()
+        return device
+
+    def _contribution(self, asked: RoundRequest | bytes) -> bytes | None:
+        """The answer to a request, once it has passed every check and is written down."""
+        try:
+            request = RoundRequest.from_bytes(asked) if isinstance(asked, bytes) else asked
+        except InvalidInput as problem:
+            raise Declined(str(problem)) from problem
+        if not isinstance(request, RoundRequest):
+            raise InvalidInput(f"Expected a request for counts, got {type(request).__name__}.")
+        if os.getpid() != self._process:
+            raise Declined("Expected the process that made this device, got a fork of it.")
+        self._book.check_open(request)
+        words = self._agreed(request)
+        kind, counting = KINDS[request.plan.counting.order], request.plan.counting
+        given = self._book.room(kind)
+        caps = self.caps.in_units(counting.unit)
+        units = np.zeros(len(words))
+        sent = []
+        for each in self._heard.values():
+            if self._book.was_sent(kind, each.id):
+                continue
+            places, added = counting.count(each.first_pass(), words)
+            named = ((words.words[place], mass) for place, mass in zip(places, added, strict=True))
+            fits = capped(named, given, caps)
+            for word, mass in fits.items():
+                units[words.index[word]] += mass
+            if fits:
+                sent.append(each.id)
+        if not sent:
+            raise Declined("There is nothing new to send, or the caps leave no room for it.")
+        self._book.check_cost(request.plan)
+        self._book.write(request, kind, sent, given)
+        if self._file is not None:
+            self._write_locked()
+        places = np.flatnonzero(units)
+        return Contribution(
+            round=request.id,
+            rules=request.rules,
+            device=self._book.pseudonym(request.server),
+            places=tuple(places.tolist()),
+            units=tuple(units[places].tolist()),
+        ).to_bytes()
+
+    def _agreed(self, request: RoundRequest) -> Vocabulary:
+        """The words to count, if the request keeps to what this device agreed to."""
+        plan = request.plan
+        if plan.release is not Release.INCREMENTS:
+            raise Declined("Expected a plan of increments: cumulative counts are sent again.")
+        if plan.sampling_rate is not None:
+            raise Declined(
+                "Expected a plan without amplification by sampling: this device keeps what it did "
+                "not send, so an utterance may leave in any later round."
+            )
+        if plan.caps != self.caps:
+            raise Declined("Expected the caps of this device, got others.")
+        if plan.counting != replace(self.counting, order=plan.counting.order):
+            raise Declined("Expected the kernel and the counting of this device, got others.")
+        words = self.vocabulary if plan.counting.order == 1 else self._pairs(request)
+        if request.rules != rules(words, plan.counting, plan.caps):
+            raise Declined("Expected the vocabulary of this device, got another one.")
+        return words
+
+    def _pairs(self, request: RoundRequest) -> Vocabulary:
+        """The vocabulary of pairs in a request: of words that the device knows anyway."""
+        names = request.pairs or ()
+        known = {*self.vocabulary.words, START, END} - {UNKNOWN}
+        for name in names:
+            before, _, word = name.partition(" ")
+            if name != UNKNOWN and not (before in known and word in known):
+                raise Declined("Expected pairs of words in the vocabulary, got others.")
+        try:
+            return Vocabulary(names, np.full(len(names), 1 / max(len(names), 1)))
+        except InvalidInput as problem:
+            raise Declined(str(problem)) from problem
+
+    def _model(self, settings: Personalisation) -> LanguageModel:
+        assert self._lm is not None
+        if self._derived.model is None:
+            pairs = settings.pairs
+            self._derived.model = (
+                self._lm if pairs is None else pairs.over(cast(WordModel, self._lm))
+            )
+        return self._derived.model
+
+    def _factors(self) -> Vector:
+        if self._derived.factors is None:
+            self._derived.factors = client_factors(
+                self._cache, self.settings(), self._everybody.words
+            )
+        return self._derived.factors
+
+    def _remembered(self, utterance: str) -> _Heard:
+        if utterance not in self._heard:
+            raise InvalidInput(f"Expected an utterance that was heard, got {utterance!r}.")
+        return self._heard[utterance]
+
+    def _count_again(self) -> None:
+        self._cache = ClientCache(self.vocabulary, self.counting)
+        for each in self._heard.values():
+            self._cache.add(each.personal(self.counting.nbest))
+        self._derived = _Derived()
+
+    def _after_forgetting(self) -> None:
+        self._count_again()
+        lines = [text.split() for each in self._heard.values() for text in each.texts]
+        # That there are unknown words gives none of them away.
+        said = {UNKNOWN, *(word for line in lines for word in line)}
+        pairs = {pair for line in lines for pair in pairs_of(line)}
+        self._book.forget_words({KINDS[1]: said, KINDS[2]: pairs})
+        if self._file is not None:
+            self._write()
+
+    def _plain(self, book: Book | None = None) -> bytes:
+        state = {
+            "version": VERSION,
+            "user": self.user,
+            "vocabulary": self.vocabulary.digest,
+            "counting": self.counting.to_json(),
+            "caps": self.caps.to_json(),
+            "heard": [[each.id, each.texts, each.correction] for each in self._heard.values()],
+            "everybody": self._everybody.to_json(),
+            "book": (book or self._book).to_json(),
+        }
+        return json.dumps(state, ensure_ascii=False, sort_keys=True).encode()
+
+    @contextmanager
+    def _unchanged_on_disk(self) -> Iterator[None]:
+        """Hold the file, if there is one, and decline where somebody else has written it."""
+        file = self._file
+        with nullcontext() if file is None else file.locked():
+            if file is not None and not self._is_newest(file):
+                raise Declined(
+                    f"Expected the newest state of the device, but {file.path} was written by "
+                    "somebody else or is gone: load it again."
+                )
+            yield
+
+    def _is_newest(self, file: SealedFile) -> bool:
+        newest = file.newest()
+        # One less where a crash came between the file and its counter.
+        return file.path.exists() and newest in (self._serial, self._serial - 1)
+
+    def _write(self) -> None:
+        assert self._file is not None
+        with self._file.locked():
+            self._write_locked()
+
+    def _write_locked(self) -> None:
+        file = self._file
+        assert file is not None
+        if not self._is_newest(file) and self._book.closed != _RESTORED:
+            raise InvalidInput(
+                f"Expected the newest state of the device, but {file.path} was written by somebody "
+                "else or is gone: load it again."
+            )
+        file.write(self._plain(), self._serial + 1)
+        self._serial += 1
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput(
+            "Expected to save a device, got a copy or a pickle: two books would each know of one "
+            "half of what was sent."
+        )
+
+
+def _check_words(vocabulary: Vocabulary, lm: LanguageModel | None) -> None:
+    if lm is None:
+        return
+    theirs = lm.vocabulary
+    if theirs.words != vocabulary.words or not np.allclose(theirs.unigram, vocabulary.unigram):
+        raise InvalidInput(
+            "Expected the vocabulary of the language model, got another: pass lm.vocabulary."
+        )
+
+
+def _tuned(weights: Weights | None) -> Tuned:
+    return _UNTUNED if weights is None else replace(_UNTUNED, background=weights, adapted=weights)
+
+
+def _packed(values: Vector) -> str:
+    return base64.b64encode(values.astype("<f8").tobytes()).decode("ascii")
+
+
+def _unpacked(text: str) -> Vector:
+    return np.frombuffer(base64.b64decode(text), "<f8").astype(np.float64)

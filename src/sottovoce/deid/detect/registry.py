@@ -19,6 +19,19 @@ from sottovoce.errors import InvalidInput
 Made = Callable[[LabelMap | None], Detector | Sequence[Detector]]
 """What makes a detector; it is given the mapping of labels, which only `gold` needs."""
 
+
+@cache
+def _public_gazetteer() -> Gazetteer:
+    people = {*lexicon("first_names"), *lexicon("last_names")}
+    return Gazetteer(
+        {
+            "LOC": lexicon("cities"),
+            "PER": sorted(people),
+            "MEDICAL": (*lexicon("medicines"), *lexicon("conditions"), *lexicon("symptoms")),
+        }
+    )
+
+
 DETECTORS: Registry[Made] = Registry(
     "detector",
     {
@@ -62,18 +75,6 @@ def detector(
     # By what they are, not by what they are called: two files may have the same name.
     unique = {fingerprint(part): part for part in found}
     return Combination(list(unique.values()))
-
-
-@cache
-def _public_gazetteer() -> Gazetteer:
-    people = {*lexicon("first_names"), *lexicon("last_names")}
-    return Gazetteer(
-        {
-            "LOC": lexicon("cities"),
-            "PER": sorted(people),
-            "MEDICAL": (*lexicon("medicines"), *lexicon("conditions"), *lexicon("symptoms")),
-        }
-    )
 
 
 def _from_file(path: str) -> Detector:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import click
 
 from sottovoce import __version__
+from sottovoce.cli.shared.plugins import plugin_option
 from sottovoce.errors import SottovoceError
 
 VERBS: Mapping[str, str] = {
@@ -46,6 +47,7 @@ class LazyVerbs(click.Group):
 
 @click.group(cls=LazyVerbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sottovoce")
+@plugin_option
 def sottovoce() -> None:
     """Private language understanding: release the text, train the model, know what it cost."""
 

@@ -24,7 +24,13 @@ from sottovoce.deid.attacks.reader import (
 )
 from sottovoce.deid.replace import public_surrogates
 from sottovoce.deid.replace.letters import canonical
-from sottovoce.deid.replace.strategies import Materials, Setting, Strategy, mechanism_for
+from sottovoce.deid.replace.strategies import (
+    STRATEGIES,
+    Materials,
+    Setting,
+    Strategy,
+    mechanism_for,
+)
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.guarantee import Guarantee
 
@@ -187,10 +193,11 @@ def _pairs(told: Sequence[Told], stated: Mapping[str, Any]) -> list[tuple[str, s
 
 def _channel(kind: str, stated: Mapping[str, Any]) -> Channel | None:
     """The channel of the mechanism, if the manifest describes one of a public list."""
+    if stated["strategy"] not in STRATEGIES.names(installed=False):
+        return None  # Registered elsewhere; a manifest must not decide what is imported here.
+    setting = Setting(strategy=stated["strategy"], p=stated["p"], epsilon=stated["epsilon"])
     for materials in (Materials(), Materials(like_for_like=True)):
         try:
-            # A strategy that is not registered here is one that this reader does not know.
-            setting = Setting(strategy=stated["strategy"], p=stated["p"], epsilon=stated["epsilon"])
             made = mechanism_for(kind, setting, materials)
         except InvalidInput:
             continue

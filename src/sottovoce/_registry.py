@@ -97,18 +97,26 @@ class Registry(Generic[T]):
         if name not in self._entries:
             if name not in self.installed():
                 raise InvalidInput(self.unknown(name))
-            thing = self.installed()[name].load()
-            if self._check is not None:
-                self._check(name, thing)
-            self._entries[name] = thing
+            return self._imported(name, self.installed()[name].value)
         thing = self._entries[name]
         if isinstance(thing, str) and ":" in thing:
-            module, _, attribute = thing.partition(":")
-            thing = getattr(importlib.import_module(module), attribute)
-            if self._check is not None and name not in self._own:
-                self._check(name, cast(T, thing))
-            self._entries[name] = thing
+            return self._imported(name, thing)
         return cast(T, thing)
+
+    def _imported(self, name: str, where: str) -> T:
+        module, _, attribute = where.partition(":")
+        try:
+            thing: T = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as problem:
+            if name in self._own:  # An extra that is not installed says so itself.
+                raise
+            raise InvalidInput(
+                f"Expected the {self.what} {name} at {where}, but {problem}."
+            ) from problem
+        if self._check is not None and name not in self._own:
+            self._check(name, thing)
+        self._entries[name] = thing
+        return thing
 
     def require(self, name: str) -> str:
         """The name, if it is in the table; nothing is imported."""

@@ -78,10 +78,13 @@ def _know_suffixes(name: str, format: Format) -> None:
     if not isinstance(format, Format):
         raise InvalidInput(f"Expected a Format for {name}, got {format!r}.")
     for suffix in format.suffixes:
-        if not suffix.startswith(".") or SUFFIXES.get(suffix, name) != name:
+        owner = SUFFIXES.get(suffix, name)
+        if not suffix.startswith(".") or (owner != name and owner in FORMATS):
             raise InvalidInput(
                 f"Expected an end of names such as .abc that no other format has, got {suffix!r}."
             )
+    for suffix in [suffix for suffix, owner in SUFFIXES.items() if owner == name]:
+        del SUFFIXES[suffix]
     SUFFIXES.update(dict.fromkeys(format.suffixes, name))
 
 
@@ -120,7 +123,7 @@ def format_of(path: str | Path) -> str:
         return "jsonl"
     name = Path(path).name.lower()
     suffix = Path(name.removesuffix(".gz")).suffix
-    if suffix not in SUFFIXES:
+    if SUFFIXES.get(suffix) not in FORMATS:
         raise InvalidInput(
             f"Expected a name that ends in {', '.join(SUFFIXES)} (or these with .gz), "
             f"got {Path(path).name!r}; name the format."

@@ -24,16 +24,12 @@ def plugin_option(command: Command) -> Command:
         metavar="MODULE",
         multiple=True,
         expose_value=False,
-        callback=_load,
+        callback=lambda ctx, param, modules: load_plugins(modules),
         envvar=VARIABLE,
         show_envvar=True,
         help="Import a module that registers detectors, strategies, formats ... of your own. May "
         "be given several times.",
     )(command)
-
-
-def _load(ctx: click.Context, param: click.Parameter, modules: Sequence[str]) -> None:
-    load_plugins(modules)
 
 
 def load_plugins(modules: Sequence[str]) -> None:

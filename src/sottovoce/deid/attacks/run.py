@@ -118,6 +118,8 @@ def assault(
     runs.
     """
     names = ATTACKS.names(installed=False) if attacks is None else tuple(attacks)
+    if attacks is not None and "masked-lm" in names and masked is None:
+        raise InvalidInput("Expected a masked language model for the attack masked-lm, got none.")
     chosen = [*dict.fromkeys(("guess", *map(ATTACKS.require, names)))]
     by_type: dict[str, list[Told]] = {}
     for each in told:

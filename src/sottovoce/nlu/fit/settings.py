@@ -32,7 +32,8 @@ _POSITIVE = ("epsilon", "noise_multiplier", "vocabulary_epsilon", "clip_norm")
 class Settings:
     """How a model is made and trained; None means the default of the recipe.
 
-    `model` is a name in `ENCODERS`; `encoder` is `minilm`, `paper` (4 layers x 312, untrained), or a folder with an encoder;
+    `model` is a name in `ENCODERS`;
+    `encoder` is `minilm`, `paper` (4 layers x 312, untrained), or a folder with an encoder;
     `samples` are public utterances to start from: a grammar, a folder of them, or a corpus;
     `population` declares how many units there are (it fixes the sampling rate and delta, and is
     public); `as_printed` takes eDP-SGD to the letter of the paper. `hidden`, `layers` and

@@ -20,6 +20,7 @@ from sottovoce.audit.attacks import ATTACKS as MEMBERSHIP
 from sottovoce.audit.attacks import MembershipAttack, ReferenceScores, membership_attacks
 from sottovoce.audit.duplicates import Candidates
 from sottovoce.corpora import FORMATS, Utterance, read, write
+from sottovoce.corpora.parts import Parts
 from sottovoce.deid import (
     DETECTORS,
     SOURCES,
@@ -543,6 +544,17 @@ def test_an_encoder_is_trained_saved_and_loaded_by_its_name(
     assert predicted.exit_code == 0, predicted.stderr
     ENCODERS.remove("lengths")
     assert "--plugin MODULE" in run_cli("predict", run, "--text", "call mum").stderr
+
+
+def test_an_encoder_cannot_bring_files_that_a_run_has_itself(plugin: str) -> None:
+    made: Any = __import__("toy_encoder")
+    from sottovoce.nlu.fit.settings import Settings
+    from sottovoce.nlu.runs.experiment import train
+
+    made.Lengths.files = lambda self: {"ledger.jsonl": b""}
+    calls = tuple(said("call mum", "O B-who", intent="call", id=str(n)) for n in range(9))
+    with pytest.raises(InvalidInput, match=r"got 'ledger\.jsonl'"):
+        train(Settings(model="lengths", epochs=1), Parts(name="calls", train=calls))
 
 
 def test_a_model_folder_does_not_decide_what_is_imported(

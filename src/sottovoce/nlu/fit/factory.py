@@ -43,6 +43,7 @@ _STATISTICS: dict[tuple[str, str], dict[str, Any]] = {}
 """Public statistics that were taken before in this process, by encoder and tuning."""
 
 PUBLIC_ENCODER = "the encoder {name} was made from public text only"
+ENCODER_FILES = frozenset({"tokenizer.json", "vocabulary.json", "words.json"})
 OUTSIDE_ENCODER = "nothing private went into the encoder {name} of {module}"
 PUBLIC_VECTORS = "the word vectors are public"
 PUBLIC_WORDS = "the list of words is public"
@@ -89,6 +90,12 @@ def build(
 
 def _registered(settings: Settings, schema: Schema, plan: Plan) -> Built:
     encoder = ENCODERS.get(settings.model).from_settings(settings)
+    # Before training, because a run folder takes no other files, and none of its own twice.
+    if strange := sorted({*encoder.files()} - ENCODER_FILES):
+        raise InvalidInput(
+            f"Expected the files of the encoder {settings.model} to be among "
+            f"{', '.join(sorted(ENCODER_FILES))}, got {strange[0]!r}."
+        )
     module = ENCODERS.origin(settings.model)
     claim = OUTSIDE_ENCODER.format(name=settings.model, module=module)
     assumptions = () if module is None else (claim,)

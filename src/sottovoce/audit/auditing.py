@@ -6,7 +6,12 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from sottovoce.audit.attacks import train_references
-from sottovoce.audit.attacks.membership import Attack, membership_attacks
+from sottovoce.audit.attacks.membership import (
+    ATTACKS,
+    Attack,
+    attack_named,
+    membership_attacks,
+)
 from sottovoce.audit.attacks.shadow import NAME as SHADOW
 from sottovoce.audit.canaries import CanaryPairs, TextCanaries, one_run_audit
 from sottovoce.audit.duplicates import Candidates
@@ -22,7 +27,7 @@ def audit_model(
     score: ScoringFunction[Utterance],
     tried: Candidates[Utterance],
     *,
-    attacks: Collection[Attack] | None = None,
+    attacks: Collection[str] | None = None,
     train: TrainReference[Utterance] | None = None,
     models: int = 4,
     folder: Path | str | None = None,
@@ -36,6 +41,8 @@ def audit_model(
     progress: Callable[[int], None] | None = None,
 ) -> AuditResult:
     """Audit a finished model by its scores; `attacks` None means all that can run.
+
+    Attacks that were registered run with the others (see `attacks.membership.ATTACKS`).
 
     LiRA and RMIA need `train`, which trains a reference model (`models` of them, saved in
     `folder`, counted by `progress`); the shadow attack needs `shadow`, the membership scores of an
@@ -52,20 +59,28 @@ def audit_model(
     'shadow did not run: no shadow model was given'
     """
     source = source or NoiseSource()
+    own = [str(attack) for attack in Attack]
+    asked = ATTACKS.names(installed=False) if attacks is None else map(str, attacks)
+    known = list(dict.fromkeys([*own, *asked]))
+    for name in known[len(own) :]:
+        ATTACKS.require(name)
+    referring = {name for name in known if name in ATTACKS and attack_named(name).needs_references}
     lacking = {
-        Attack.SHADOW: "no shadow model was given" if shadow is None else "",
-        Attack.LIRA: "no way to train reference models was given" if train is None else "",
-        Attack.RMIA: "no way to train reference models was given" if train is None else "",
-        Attack.ONE_RUN: "no canaries were in the training data" if canaries is None else "",
+        str(Attack.SHADOW): "no shadow model was given" if shadow is None else "",
+        **dict.fromkeys(
+            (name for name in known if name in referring),
+            "no way to train reference models was given" if train is None else "",
+        ),
+        str(Attack.ONE_RUN): "no canaries were in the training data" if canaries is None else "",
     }
-    wanted = [attack for attack in Attack if attacks is None or attack in attacks]
+    wanted = [attack for attack in known if attacks is None or attack in attacks]
     missing = {attack: lacking[attack] for attack in wanted if lacking.get(attack)}
     if attacks is not None and missing:
         attack, reason = next(iter(missing.items()))
         raise InvalidInput(f"Expected what the attack {attack} needs, but {reason}.")
     ran = [attack for attack in wanted if attack not in missing]
     references = None
-    if train is not None and {Attack.LIRA, Attack.RMIA} & set(ran):
+    if train is not None and referring & set(ran):
         pool = [*tried.members, *tried.non_members]
         references = train_references(
             pool, train, models=models, source=source, folder=folder, progress=progress

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, progress, track
+from sottovoce.cli.shared.named import Named
 from sottovoce.cli.shared.reading import (
     BY_NAME,
     losses_of,
@@ -35,7 +36,7 @@ def corpus() -> None:
 @corpus.command()
 @click.argument("domain")
 @click.option("-o", "--output", required=True, help="File to write; - is standard output.")
-@click.option("--to", "target_format", type=click.Choice(FORMATS), help=BY_NAME.format("output"))
+@click.option("--to", "target_format", type=Named(FORMATS), help=BY_NAME.format("output"))
 @click.option(
     "--size", type=click.IntRange(min=1), default=10_000, show_default=True, help="Utterances."
 )
@@ -83,7 +84,7 @@ def make(
 @corpus.command()
 @click.argument("source", metavar="IN")
 @click.option("-o", "--output", required=True, help="File to write; - is standard output.")
-@click.option("--to", "target_format", type=click.Choice(FORMATS), help=BY_NAME.format("output"))
+@click.option("--to", "target_format", type=Named(FORMATS), help=BY_NAME.format("output"))
 @reading_options
 @json_option
 def convert(

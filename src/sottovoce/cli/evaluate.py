@@ -13,13 +13,15 @@ from sottovoce.nlu.metrics.score_names import SCORE_NAMES
 
 # Counting needs numpy, which takes its time to load: not for a page of help.
 if TYPE_CHECKING:
-    from sottovoce.nlu.metrics import Change, Interval, Scores, SpanCounts
+    from sottovoce.nlu.metrics import Change, Interval, SpanCounts
 
 
 @click.command()
 @click.argument("reference")
 @click.argument("hypothesis")
 @click.option("--by-slot", is_flag=True, help="Also precision, recall and F1 of each slot type.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME",
+              help="Another metric, such as slot_precision; repeatable.")  # fmt: skip
 @click.option("--intervals", "with_intervals", is_flag=True, help="Put intervals into the JSON.")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the resampling.")
@@ -31,6 +33,7 @@ def evaluate(
     hypothesis: str,
     *,
     by_slot: bool,
+    metrics: tuple[str, ...],
     with_intervals: bool,
     confidence: float,
     seed: int,
@@ -52,18 +55,18 @@ def evaluate(
     if [reference, hypothesis, baseline].count("-") > 1:
         raise InvalidInput("Expected one corpus from standard input at most, got - twice.")
     right, guess = (_read(path, reading) for path in (reference, hypothesis))
-    counts = count(right, guess)
-    scores = counts.scores()
-    result: dict[str, Any] = scores.to_json()
+    counts = count(right, guess, metrics=metrics)
+    scores = counts.to_json()
+    result: dict[str, Any] = dict(scores)
     found: dict[str, Interval] = {}
     if with_intervals or not as_json:
         found = intervals(counts, confidence=confidence, seed=seed)
         result["intervals"] = {name: interval._asdict() for name, interval in found.items()}
     changes: dict[str, Change] = {}
     if baseline is not None:
-        before = count(right, _read(baseline, reading))
+        before = count(right, _read(baseline, reading), metrics=metrics)
         changes = paired_change(counts, before, confidence=confidence, seed=seed)
-        result["baseline"] = before.scores().to_json()
+        result["baseline"] = before.to_json()
         result["change"] = {name: _change(change) for name, change in changes.items()}
     types: dict[str, SpanCounts] = {}
     if by_slot:
@@ -103,7 +106,7 @@ def _slot(counts: "SpanCounts") -> dict[str, float]:
 
 
 def _print(
-    scores: "Scores",
+    scores: Mapping[str, float],
     found: Mapping[str, "Interval"],
     changes: Mapping[str, "Change"],
     types: Mapping[str, "SpanCounts"],
@@ -123,8 +126,12 @@ def _print(
     if changes:
         for heading in ("change", f"{confidence:.3g} interval", "relative"):
             table.add_column(heading, justify="right")
-    for name, value in scores.to_json().items():
-        cells = [SCORE_NAMES[name], f"{100 * value:.2f}", _range(found[name])]
+    for name, value in scores.items():
+        cells = [
+            SCORE_NAMES.get(name, name.replace("_", " ")),
+            f"{100 * value:.2f}",
+            _range(found[name]),
+        ]
         if changes:
             change = changes[name]
             cells += [f"{100 * change.difference:+.2f}", _range(change.interval, "+")]

@@ -11,6 +11,7 @@ import click
 
 from sottovoce.cli.lm import load_vocabulary
 from sottovoce.cli.shared.console import json_option, print_json, progress
+from sottovoce.cli.shared.named import Named
 from sottovoce.cli.shared.statements import print_statement
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import PRIVATE, RunFolder
@@ -53,7 +54,7 @@ def _choice(*options: str) -> click.Choice[str]:
 @click.option(
     "--vocabulary", required=True, help="Public words: a vocabulary.json, or an lm folder."
 )
-@click.option("--from", "source_format", type=click.Choice(FORMATS), default="jsonl",
+@click.option("--from", "source_format", type=Named(FORMATS), default="jsonl",
               show_default=True, help="Format of the lists.")  # fmt: skip
 @click.option("--rounds", type=int, default=10, show_default=True, help="Rounds of federation.")
 @click.option("--noise", type=_choice(*Noise, "none"), default="discrete-laplace",

@@ -8,6 +8,7 @@ import click
 
 from sottovoce import __version__
 from sottovoce._extras import explained
+from sottovoce.cli.shared.plugins import plugin_option
 from sottovoce.errors import SottovoceError
 
 VERBS: Mapping[str, str] = {
@@ -47,6 +48,7 @@ class LazyVerbs(click.Group):
 
 @click.group(cls=LazyVerbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sottovoce")
+@plugin_option
 def sottovoce() -> None:
     """Private language understanding: release the text, train the model, know what it cost."""
 

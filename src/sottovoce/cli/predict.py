@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, printable, progress
+from sottovoce.cli.shared.named import Named
 from sottovoce.corpora import FORMATS, Utterance, read
 from sottovoce.corpora.jsonl import dump_object, read_jsonl
 from sottovoce.corpora.lines import LINE_LIMIT, STANDARD_STREAM, name_of, open_bytes
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="[IN]", required=False)
 @click.option("--text", "texts", multiple=True, help="One utterance, instead of a file.")
 @click.option("-o", "--output", default="-", help="File for the predictions, as JSONL.")
-@click.option("--from", "source_format", type=click.Choice(FORMATS),
+@click.option("--from", "source_format", type=Named(FORMATS),
               help="Format of the input [default: by the end of its name; text or jsonl for -].",
               )  # fmt: skip
 @click.option("--batch-size", type=click.IntRange(min=1), default=64, show_default=True,

@@ -10,6 +10,7 @@ import click
 from sottovoce import __version__
 from sottovoce.cli.lm import load_vocabulary
 from sottovoce.cli.shared.console import json_option, print_json
+from sottovoce.cli.shared.named import Named
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.io.run_folder import RunFolder
@@ -36,7 +37,7 @@ from sottovoce.personalize.rescoring.stream import Personalisation
 @click.option("--pairs", help="marginals.json of `federate --pairs-of`, mixed into the model.")
 @click.option("--pair-strength", type=float, default=0.6, show_default=True,
               help="Most that pairs may count.")  # fmt: skip
-@click.option("--from", "source_format", type=click.Choice(FORMATS), default="jsonl",
+@click.option("--from", "source_format", type=Named(FORMATS), default="jsonl",
               show_default=True, help="Format of the lists.")  # fmt: skip
 @click.option("--alpha", type=float, help="Weight of everybody [default: 0.5 with --marginals].")
 @click.option("--beta", type=float, help="Weight of oneself [default: 0.45, alone 0.9].")

@@ -4,11 +4,13 @@
 was rejected. `write` puts utterances where they belong, whole or not at all (see `atomic`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from sottovoce import _validate
+from sottovoce._registry import Registry
 from sottovoce.corpora.columns import Columns
 from sottovoce.corpora.conll import conll_block, read_conll
 from sottovoce.corpora.delimited import delimited_header, delimited_row, read_delimited
@@ -21,27 +23,90 @@ from sottovoce.corpora.records import Utterance
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
 
-FORMATS = ("jsonl", "spans", "conll", "text", "csv", "tsv", "parquet")
-TABLES = ("csv", "tsv", "parquet")
-SUFFIXES = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".conll": "conll",
-    ".bio": "conll",
-    ".iob": "conll",
-    ".txt": "text",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-}
 
-_DELIMITERS = {"csv": ",", "tsv": "\t"}
-_ENCODERS = {
-    "jsonl": jsonl_line,
-    "spans": spans_line,
-    "conll": conll_block,
-    "text": plain_line,
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a reader is told besides the stream."""
+
+    line_limit: int = LINE_LIMIT
+    columns: Columns = field(default_factory=Columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """How a format is read and written, and the ends of names that stand for it.
+
+    `read` hands bad records to `Problems.reject`; `write` returns how many it has written.
+    A `table` has columns, whose names may be given.
+    """
+
+    read: Callable[[BinaryIO, Problems, Reading], Iterator[Utterance]]
+    write: Callable[[BinaryIO, Iterable[Utterance], Columns], int]
+    suffixes: tuple[str, ...] = ()
+    table: bool = False
+
+
+def _lines(
+    read: Callable[[BinaryIO, Problems, int], Iterator[Utterance]],
+    encode: Callable[[Utterance], bytes],
+    *suffixes: str,
+) -> Format:
+    """A format of one record after the other."""
+    return Format(
+        read=lambda stream, found, reading: read(stream, found, reading.line_limit),
+        write=lambda stream, utterances, columns: write_each(stream, utterances, encode),
+        suffixes=suffixes,
+    )
+
+
+def _delimited(delimiter: str, *suffixes: str) -> Format:
+    def write(stream: BinaryIO, utterances: Iterable[Utterance], columns: Columns) -> int:
+        stream.write(delimited_header(columns, delimiter))
+        return write_each(stream, utterances, delimited_row(columns, delimiter))
+
+    return Format(
+        read=lambda stream, found, reading: read_delimited(
+            stream, found, reading.line_limit, reading.columns, delimiter
+        ),
+        write=write,
+        suffixes=suffixes,
+        table=True,
+    )
+
+
+def _know_suffixes(name: str, format: Format) -> None:
+    if not isinstance(format, Format):
+        raise InvalidInput(f"Expected a Format for {name}, got {format!r}.")
+    for suffix in format.suffixes:
+        owner = SUFFIXES.get(suffix, name)
+        if not suffix.startswith(".") or (owner != name and owner in FORMATS):
+            raise InvalidInput(
+                f"Expected an end of names such as .abc that no other format has, got {suffix!r}."
+            )
+    for suffix in [suffix for suffix, owner in SUFFIXES.items() if owner == name]:
+        del SUFFIXES[suffix]
+    SUFFIXES.update(dict.fromkeys(format.suffixes, name))
+
+
+_OWN = {
+    "jsonl": _lines(read_jsonl, jsonl_line, ".jsonl", ".ndjson"),
+    "spans": _lines(read_jsonl, spans_line),
+    "conll": _lines(read_conll, conll_block, ".conll", ".bio", ".iob"),
+    "text": _lines(read_plain, plain_line, ".txt"),
+    "csv": _delimited(",", ".csv"),
+    "tsv": _delimited("\t", ".tsv"),
+    "parquet": Format(
+        read=lambda stream, found, reading: read_parquet(stream, found, reading.columns),
+        write=write_parquet,
+        suffixes=(".parquet",),
+        table=True,
+    ),
 }
+FORMATS: Registry[Format] = Registry(
+    "format", _OWN, group="sottovoce.corpus_formats", check=_know_suffixes
+)
+TABLES = tuple(name for name, format in _OWN.items() if format.table)
+SUFFIXES = {suffix: name for name, format in _OWN.items() for suffix in format.suffixes}
 
 
 def format_of(path: str | Path) -> str:
@@ -58,7 +123,7 @@ def format_of(path: str | Path) -> str:
         return "jsonl"
     name = Path(path).name.lower()
     suffix = Path(name.removesuffix(".gz")).suffix
-    if suffix not in SUFFIXES:
+    if SUFFIXES.get(suffix) not in FORMATS:
         raise InvalidInput(
             f"Expected a name that ends in {', '.join(SUFFIXES)} (or these with .gz), "
             f"got {Path(path).name!r}; name the format."
@@ -122,16 +187,8 @@ class Reader:
             raise InvalidInput(f"Expected utterances in {found.name}, found none{why}{first}")
 
     def _utterances(self, stream: BinaryIO, found: Problems) -> Iterator[Utterance]:
-        if self.format == "conll":
-            return read_conll(stream, found, self.line_limit)
-        if self.format == "text":
-            return read_plain(stream, found, self.line_limit)
-        if self.format == "parquet":
-            return read_parquet(stream, found, self.columns)
-        if self.format in _DELIMITERS:
-            delimiter = _DELIMITERS[self.format]
-            return read_delimited(stream, found, self.line_limit, self.columns, delimiter)
-        return read_jsonl(stream, found, self.line_limit)
+        reading = Reading(line_limit=self.line_limit, columns=self.columns)
+        return FORMATS.get(self.format).read(stream, found, reading)
 
 
 def read(
@@ -179,24 +236,18 @@ def write(
     chosen = _format(path, format)
     where = _columns_for(chosen, columns)
     with output(path) as stream:
-        if chosen == "parquet":
-            return write_parquet(stream, utterances, where)
-        if chosen in _DELIMITERS:
-            delimiter = _DELIMITERS[chosen]
-            stream.write(delimited_header(where, delimiter))
-            return write_each(stream, utterances, delimited_row(where, delimiter))
-        return write_each(stream, utterances, _ENCODERS[chosen])
+        return FORMATS.get(chosen).write(stream, utterances, where)
 
 
 def _format(path: str | Path, named: str | None) -> str:
-    chosen = format_of(path) if named is None else _validate.one_of("format", named, FORMATS)
+    chosen = format_of(path) if named is None else FORMATS.require(named)
     if chosen == "parquet" and Path(path).suffix.lower() == ".gz":
         raise InvalidInput(f"Expected Parquet without .gz, since it compresses itself, got {path}.")
     return chosen
 
 
 def _columns_for(format: str, columns: Columns | None) -> Columns:
-    if columns is not None and columns != Columns() and format not in TABLES:
+    if columns is not None and columns != Columns() and not FORMATS.get(format).table:
         raise InvalidInput(
             f"Expected column names only for {', '.join(TABLES)}, got them for {format}."
         )

@@ -6,17 +6,21 @@
 """
 
 from sottovoce.deid.deidentifier import Deidentifier, Release
-from sottovoce.deid.detect import detector, evaluate
+from sottovoce.deid.detect import DETECTORS, detector, evaluate
 from sottovoce.deid.detect.labels import TYPES, LabelMap, read_labels
 from sottovoce.deid.detect.mappings import MAPPINGS, mapping
 from sottovoce.deid.files.alignment import Offsets, Replacement
 from sottovoce.deid.files.fields import Fields
 from sottovoce.deid.replace import Surrogates, Vault, public_surrogates, read_surrogates
-from sottovoce.deid.replace.strategies import Materials, Setting, Strategy
+from sottovoce.deid.replace.sources import SOURCES
+from sottovoce.deid.replace.strategies import STRATEGIES, Materials, Setting, Strategy
 from sottovoce.deid.statement.release_statement import ReleaseStatement
 
 __all__ = [
+    "DETECTORS",
     "MAPPINGS",
+    "SOURCES",
+    "STRATEGIES",
     "TYPES",
     "Deidentifier",
     "Fields",

@@ -2,13 +2,20 @@
 
 from sottovoce.audit.attacks.likelihood_ratio import lira, lira_offline
 from sottovoce.audit.attacks.loss import loss_attack
-from sottovoce.audit.attacks.membership import Attack, membership_attacks
+from sottovoce.audit.attacks.membership import (
+    ATTACKS,
+    Attack,
+    MembershipAttack,
+    membership_attacks,
+)
 from sottovoce.audit.attacks.references import ReferenceScores, train_references
 from sottovoce.audit.attacks.relative_odds import rmia
 from sottovoce.audit.attacks.shadow import ShadowAttack, sorted_features
 
 __all__ = [
+    "ATTACKS",
     "Attack",
+    "MembershipAttack",
     "ReferenceScores",
     "ShadowAttack",
     "lira",

@@ -1,12 +1,15 @@
-"""All attacks that need no more than scores, on the same members and non-members."""
+"""Attacks by name, and all that need no more than scores on the same members and non-members."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sottovoce._registry import Registry
+from sottovoce.audit import _checks
 from sottovoce.audit._checks import Scores
 from sottovoce.audit.attacks import likelihood_ratio, loss, relative_odds
 from sottovoce.audit.attacks.references import ReferenceScores
@@ -26,18 +29,63 @@ class Attack(StrEnum):
     ONE_RUN = "one-run"
 
 
+@dataclass(frozen=True)
+class MembershipAttack:
+    """An attack on the log-probabilities of the audited model, one a record.
+
+    `scores` returns a number a record (higher: rather a member), or several such lists by name.
+    Where no reference models were trained it is given None in their place.
+    """
+
+    scores: Callable[[Scores, ReferenceScores | None], ArrayLike | Mapping[str, ArrayLike]]
+    needs_references: bool = False
+
+
+def _lira(target: Scores, references: ReferenceScores | None) -> Mapping[str, ArrayLike]:
+    assert references is not None
+    return {
+        likelihood_ratio.ONLINE: likelihood_ratio.lira(target, references),
+        likelihood_ratio.OFFLINE: likelihood_ratio.lira_offline(target, references),
+    }
+
+
+def _rmia(target: Scores, references: ReferenceScores | None) -> Mapping[str, ArrayLike]:
+    assert references is not None
+    return {relative_odds.NAME: relative_odds.rmia(target, references)}
+
+
+ATTACKS: Registry[MembershipAttack] = Registry(
+    "attack",
+    {
+        "loss": MembershipAttack(lambda target, _: {loss.NAME: loss.loss_attack(target)}),
+        "lira": MembershipAttack(_lira, needs_references=True),
+        "rmia": MembershipAttack(_rmia, needs_references=True),
+    },
+    group="sottovoce.membership_attacks",
+    reserved=("shadow", "one-run", "all"),
+)
+"""Attacks on scores. The shadow attack and the one-run audit need other things (see `Attack`)."""
+
+
+def attack_named(name: str) -> MembershipAttack:
+    """An attack of the table; a plain function is one that needs no references."""
+    found = ATTACKS.get(name)
+    return found if isinstance(found, MembershipAttack) else MembershipAttack(found)
+
+
 def membership_attacks(
     score: ScoringFunction[Record],
     members: Sequence[Record],
     non_members: Sequence[Record],
     *,
     references: ReferenceScores | None = None,
-    attacks: Collection[Attack] = (Attack.LIRA, Attack.RMIA),
+    attacks: Collection[str] = (Attack.LIRA, Attack.RMIA),
     others: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
     confidence: float = 0.95,
 ) -> list[AttackOutcome]:
-    """Run the loss attack, and with references LiRA and RMIA, and measure them together.
+    """Run the loss attack and those that are named, and measure them together.
 
+    LiRA, RMIA and others that need references run where there are some.
     The columns of `references` are the members followed by the non-members. `others` adds the
     scores of further attacks (the shadow attack) on the same members and non-members.
 
@@ -52,14 +100,24 @@ def membership_attacks(
             log_probabilities(score(non_members), len(non_members)),
         ]
     )
-    scores: dict[str, Scores] = {loss.NAME: loss.loss_attack(target)}
-    if references is not None and Attack.LIRA in attacks:
-        scores[likelihood_ratio.ONLINE] = likelihood_ratio.lira(target, references)
-        scores[likelihood_ratio.OFFLINE] = likelihood_ratio.lira_offline(target, references)
-    if references is not None and Attack.RMIA in attacks:
-        scores[relative_odds.NAME] = relative_odds.rmia(target, references)
+    scores: dict[str, Scores] = {}
+    for name in ATTACKS.names():
+        if name == Attack.LOSS or name in attacks:
+            scores |= _run(name, target, references)
     size = len(members)
     pairs: dict[str, tuple[ArrayLike, ArrayLike]] = {
         name: (values[:size], values[size:]) for name, values in scores.items()
     }
     return measure_all(pairs | dict(others or {}), confidence)
+
+
+def _run(name: str, target: Scores, references: ReferenceScores | None) -> dict[str, Scores]:
+    attack = attack_named(name)
+    if attack.needs_references and references is None:
+        return {}
+    found = attack.scores(target, references)
+    lists = found if isinstance(found, Mapping) else {name: found}
+    return {
+        title: _checks.scores(f"the scores of {title}", values, size=target.size)
+        for title, values in lists.items()
+    }

@@ -14,6 +14,7 @@ import click
 
 from sottovoce.cli.shared.canaries import planted
 from sottovoce.cli.shared.console import json_option, print_json, progress
+from sottovoce.cli.shared.named import Named
 from sottovoce.corpora import Utterance
 from sottovoce.corpora.parts import Parts, load_parts
 from sottovoce.corpora.splits import By, Split, parse_ratios
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     Scoring = ScoringFunction[Utterance]
 
 REFERENCES = "references"
-ATTACKS = ("loss", "shadow", "lira", "rmia", "one-run", "all")
+TABLE = "sottovoce.audit.attacks.membership:ATTACKS"
 
 
 @click.command("run")
@@ -40,7 +41,7 @@ ATTACKS = ("loss", "shadow", "lira", "rmia", "one-run", "all")
 @click.option(
     "--attack",
     "attacks",
-    type=click.Choice(ATTACKS),
+    type=Named(TABLE, ("shadow", "one-run", "all")),
     multiple=True,
     default=("all",),
     show_default=True,
@@ -137,7 +138,7 @@ def audit_folder(
 ) -> "AuditResult":
     """Run attacks on a run folder whose training data is `parts`."""
     from sottovoce.audit import audit_model
-    from sottovoce.audit.attacks.membership import Attack
+    from sottovoce.audit.attacks.membership import ATTACKS, Attack, attack_named
     from sottovoce.audit.duplicates import candidates, words
     from sottovoce.nlu.fit.settings import Settings
     from sottovoce.nlu.runs.run import load_run
@@ -152,8 +153,10 @@ def audit_folder(
     # The same stand trial every time, so that reference models that were kept are of use.
     drawn = NoiseSource.seeded(0)
     tried = candidates(parts.train, known, sentence=words, source=drawn, most=most)
-    wanted = None if "all" in attacks else {Attack(name) for name in attacks}
-    asked_for_references = wanted is None or wanted & {Attack.LIRA, Attack.RMIA}
+    wanted = None if "all" in attacks else set(attacks)
+    asked_for_references = wanted is None or any(
+        attack_named(name).needs_references for name in wanted if name in ATTACKS
+    )
     asked_for_shadow = shadow is not None and (wanted is None or Attack.SHADOW in wanted)
     with progress("Training reference models", unit="models", total=references) as tell:
         result = audit_model(

@@ -8,11 +8,12 @@ import click
 
 from sottovoce.cli.deid.options import chosen_labels, detector_options, labels_option
 from sottovoce.cli.shared.console import json_option, print_json, track
+from sottovoce.cli.shared.named import Named
 from sottovoce.cli.shared.reading import open_corpus, reading_options
 from sottovoce.deid import detector
 from sottovoce.deid.attacks.masked_lm import MaskedModel
 from sottovoce.deid.attacks.pairing import told_values
-from sottovoce.deid.attacks.run import assault
+from sottovoce.deid.attacks.run import ATTACKS, assault
 from sottovoce.deid.files.manifest import described
 from sottovoce.deid.files.manifest import verify as verify_release
 from sottovoce.io.atomic import text_output
@@ -25,6 +26,10 @@ SUFFIX = ".attack.json"
 @click.argument("released", metavar="RELEASED")
 @detector_options
 @labels_option
+@click.option(
+    "--attack", "attacks", type=Named(ATTACKS), multiple=True,
+    help="Run guess and these alone [default: all]. May be given several times.",
+)  # fmt: skip
 @click.option("--masked-lm", help="Folder of a masked language model, for one more attack.")
 @reading_options
 @json_option
@@ -34,6 +39,7 @@ def attack(
     detector_name: str,
     caution: float | None,
     labels: str,
+    attacks: tuple[str, ...],
     masked_lm: str | None,
     as_json: bool,
     **reading: Any,
@@ -58,7 +64,7 @@ def attack(
         "verb": "deid attack",
         "original": described(original),
         "released": described(released),
-        "types": assault(told, manifest, model),
+        "types": assault(told, manifest, model, attacks or None),
     }
     with text_output(f"{released}{SUFFIX}") as stream:
         stream.write(json.dumps(result, indent=2, allow_nan=False) + "\n")

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from sottovoce.deid import MAPPINGS, LabelMap, mapping, read_labels
-from sottovoce.deid.detect.registry import NAMES
+from sottovoce.deid.detect import DETECTORS
 
 Command = Callable[..., Any]
 
@@ -39,5 +39,5 @@ def detector_options(command: Command) -> Command:
         "detector_name",
         default="tagger",
         show_default=True,
-        help=f"{', '.join(NAMES)} (joined by +), or the file of a tagger or gazetteer.",
+        help=f"{', '.join(DETECTORS)} (joined by +), or the file of a tagger or gazetteer.",
     )(command)

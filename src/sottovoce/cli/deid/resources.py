@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.corpora import Reader
-from sottovoce.deid import Materials, Vault, read_surrogates
+from sottovoce.deid import Materials, Vault
 from sottovoce.deid.detect import Combination, Evaluation
-from sottovoce.deid.replace.corpus_surrogates import counted_surrogates, private_surrogates
+from sottovoce.deid.replace.sources import SourceRequest, surrogates_from
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
-
-FROM_CORPUS = ("same-corpus", "dp-histogram")
 
 
 def materials(
@@ -23,28 +21,20 @@ def materials(
     vault: Vault | None,
 ) -> Materials:
     named = options["surrogates"]
-    surrogates = {}
-    if named in FROM_CORPUS:
-        reader = readers[0]
-        if len(readers) > 1 or str(reader.path) == "-":
-            raise InvalidInput(f"Expected one file to read twice for {named}, got something else.")
-        if named == "same-corpus":
-            surrogates = counted_surrogates(reader, found)
-        else:
-            surrogates = private_surrogates(
-                reader,
-                found,
-                epsilon=options["histogram_epsilon"],
-                delta=options["histogram_delta"],
-                source=noise,
-            )
-    elif named:
-        if any(Path(named).exists() and _is_same(named, reader) for reader in readers):
-            raise InvalidInput(
-                "Expected a public list of surrogates, got the corpus itself; to draw from its own "
-                f"values, name {' or '.join(FROM_CORPUS)}."
-            )
-        surrogates = read_surrogates(named)
+    if named and any(Path(named).exists() and _is_same(named, reader) for reader in readers):
+        raise InvalidInput(
+            "Expected a public list of surrogates, got the corpus itself; to draw from its own "
+            "values, name same-corpus or dp-histogram."
+        )
+    twice = len(readers) == 1 and str(readers[0].path) != "-"
+    request = SourceRequest(
+        utterances=readers[0] if twice else None,
+        detector=found,
+        epsilon=options["histogram_epsilon"],
+        delta=options["histogram_delta"],
+        noise=noise,
+    )
+    surrogates = surrogates_from(named, request) if named else {}
     vectors = None
     if options["vectors"]:
         from sottovoce.corpora.wordvectors import read_word_vectors

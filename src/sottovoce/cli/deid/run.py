@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from sottovoce.cli.deid.options import chosen_labels, detector_options, labels_option
-from sottovoce.cli.deid.resources import FROM_CORPUS, evaluation_of, materials, vault_of
+from sottovoce.cli.deid.resources import evaluation_of, materials, vault_of
 from sottovoce.cli.shared.console import json_option, print_json, track
+from sottovoce.cli.shared.named import Named
 from sottovoce.cli.shared.reading import (
     BY_NAME,
     losses_of,
@@ -18,13 +19,14 @@ from sottovoce.cli.shared.reading import (
     reading_options,
 )
 from sottovoce.corpora import FORMATS
-from sottovoce.deid import Deidentifier, Fields, Setting, Strategy, detector
+from sottovoce.deid import Deidentifier, Fields, Setting, detector
 from sottovoce.deid.files.corpus_file import release_file
 from sottovoce.deid.files.examples import WARNING
 from sottovoce.deid.files.fields import WAYS
 from sottovoce.deid.files.manifest import SUFFIX
 from sottovoce.deid.files.shards import release_shards
-from sottovoce.deid.replace.strategies import parse_setting
+from sottovoce.deid.replace.sources import SOURCES
+from sottovoce.deid.replace.strategies import STRATEGIES, parse_setting
 from sottovoce.deid.replace.vault import KEY_BYTES, WITHIN
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.guarantee import Guarantee
@@ -34,10 +36,10 @@ from sottovoce.privacy.noise import NoiseSource
 @click.command()
 @click.argument("source", metavar="IN")
 @click.option("-o", "--output", required=True, help="File to write; - is standard output.")
-@click.option("--to", "target_format", type=click.Choice(FORMATS), help=BY_NAME.format("output"))
+@click.option("--to", "target_format", type=Named(FORMATS), help=BY_NAME.format("output"))
 @click.option(
     "--strategy",
-    type=click.Choice([str(each) for each in Strategy]),
+    type=Named(STRATEGIES),
     default="entity",
     show_default=True,
     help="How private values are replaced.",
@@ -55,7 +57,7 @@ from sottovoce.privacy.noise import NoiseSource
 @labels_option
 @click.option(
     "--surrogates",
-    help=f"File of type, value and weight (tabs), or {' or '.join(FROM_CORPUS)} [default: public].",
+    help=f"File of type, value and weight (tabs), or {' or '.join(SOURCES)} [default: public].",
 )
 @click.option(
     "--like-for-like",

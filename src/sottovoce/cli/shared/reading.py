@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
+from sottovoce.cli.shared.named import Named
 from sottovoce.corpora import FORMATS, Columns, Reader, read
 from sottovoce.corpora.columns import FIELDS
 from sottovoce.corpora.lines import LINE_LIMIT
@@ -17,9 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def reading_options(command: Command) -> Command:
     """The options that `open_corpus` understands."""
     options = [
-        click.option(
-            "--from", "source_format", type=click.Choice(FORMATS), help=BY_NAME.format("input")
-        ),
+        click.option("--from", "source_format", type=Named(FORMATS), help=BY_NAME.format("input")),
         click.option("--lenient", is_flag=True, help="Skip and count bad records."),
         click.option(
             "--line-limit",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from sottovoce.cli.shared.named import Named
 from sottovoce.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ FILE = "settings_file"
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "model": {
-        "type": click.Choice(["clc", "bert"]),
+        "type": Named("sottovoce.nlu.encoders.registry:ENCODERS"),
         "default": "bert",
         "help": "The paper's two models.",
     },

@@ -6,9 +6,11 @@ the first half of the original. The second half is attacked by context.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from sottovoce._registry import Registry
 from sottovoce.deid.attacks.masked_lm import MaskedModel, fill_in
 from sottovoce.deid.attacks.pairing import Told
 from sottovoce.deid.attacks.reader import (
@@ -22,7 +24,13 @@ from sottovoce.deid.attacks.reader import (
 )
 from sottovoce.deid.replace import public_surrogates
 from sottovoce.deid.replace.letters import canonical
-from sottovoce.deid.replace.strategies import Materials, Setting, Strategy, mechanism_for
+from sottovoce.deid.replace.strategies import (
+    STRATEGIES,
+    Materials,
+    Setting,
+    Strategy,
+    mechanism_for,
+)
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.guarantee import Guarantee
 
@@ -32,10 +40,87 @@ MOST_MASKED = 500
 """Values that a masked language model is asked for, a type."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What attacks on one type are given: the values to be judged by, and what a reader knows.
+
+    `pairs` are values and what became of them; `prior` is how usual each value is; `channel` is
+    M(.|value) of the mechanism, or None where the reader does not know it; `stated` is what the
+    manifest says of the type. The first half of `told` may be learnt from.
+    """
+
+    type: str
+    told: Sequence[Told]
+    pairs: Sequence[tuple[str, str]]
+    prior: Mapping[str, float]
+    channel: Channel | None
+    stated: Mapping[str, Any]
+    masked: MaskedModel | None = None
+
+    @property
+    def known(self) -> Sequence[Told]:
+        return self.told[: len(self.told) // 2]
+
+    @property
+    def hidden(self) -> Sequence[Told]:
+        return self.told[len(self.told) // 2 :]
+
+
+def _guess(evidence: Evidence) -> Attack:
+    return guess(evidence.pairs, evidence.channel or _at_its_word, evidence.prior)
+
+
+def _singletons(evidence: Evidence) -> Attack | None:
+    if 1 not in Counter(canonical(value) for value, _ in evidence.pairs).values():
+        return None
+    public = public_surrogates(evidence.type)
+    return find_singletons(evidence.pairs, () if public is None else public.values)
+
+
+def _reconstruct(evidence: Evidence) -> Attack | None:
+    if not evidence.known:
+        return None
+    return reconstruct(map(_context, evidence.known), list(map(_context, evidence.hidden)))
+
+
+def _fill_in(evidence: Evidence) -> Attack | None:
+    known = evidence.known
+    if not known or evidence.masked is None:
+        return None
+    counts = Counter(canonical(each.value) for each in known)
+    shares = {value: count / len(known) for value, count in counts.items()}
+    return fill_in(evidence.hidden[:MOST_MASKED], evidence.masked, shares, known)
+
+
+ATTACKS: Registry[Callable[[Evidence], Attack | None]] = Registry(
+    "attack",
+    {
+        "guess": _guess,
+        "frequencies": lambda evidence: match_frequencies(evidence.pairs, evidence.prior),
+        "singletons": _singletons,
+        "context": _reconstruct,
+        "masked-lm": _fill_in,
+    },
+    group="sottovoce.deid_attacks",
+)
+"""Attacks on one type of a release. One that has nothing to go by returns None."""
+
+
 def assault(
-    told: Iterable[Told], manifest: Mapping[str, Any], masked: MaskedModel | None = None
+    told: Iterable[Told],
+    manifest: Mapping[str, Any],
+    masked: MaskedModel | None = None,
+    attacks: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Success, interval and prior of every attack, and what epsilon allows, for every type."""
+    """Success, interval and prior of every attack, and what epsilon allows, for every type.
+
+    `attacks` are names in `ATTACKS`, None all of them; `guess` is what epsilon bounds, and always
+    runs.
+    """
+    names = ATTACKS.names(installed=False) if attacks is None else tuple(attacks)
+    if attacks is not None and "masked-lm" in names and masked is None:
+        raise InvalidInput("Expected a masked language model for the attack masked-lm, got none.")
+    chosen = [*dict.fromkeys(("guess", *map(ATTACKS.require, names)))]
     by_type: dict[str, list[Told]] = {}
     for each in told:
         by_type.setdefault(each.type, []).append(each)
@@ -46,31 +131,35 @@ def assault(
         if kind not in stated:
             raise InvalidInput(f"Expected {kind} among the types of the manifest, got none.")
     return {
-        kind: _of_type(kind, values, stated[kind], masked)
+        kind: _of_type(kind, values, stated[kind], masked, chosen)
         for kind, values in sorted(by_type.items())
     }
 
 
 def _of_type(
-    kind: str, told: Sequence[Told], stated: Mapping[str, Any], masked: MaskedModel | None
+    kind: str,
+    told: Sequence[Told],
+    stated: Mapping[str, Any],
+    masked: MaskedModel | None,
+    names: Sequence[str],
 ) -> dict[str, Any]:
     guarantee = Guarantee.from_json(stated["guarantee"])
     pairs = _pairs(told, stated)
     counts = Counter(canonical(value) for value, _ in pairs)
     prior = {value: count / len(pairs) for value, count in counts.most_common(MOST_VALUES)}
     channel = _channel(kind, stated)
-    told_first = guess(pairs, channel or _at_its_word, prior)
-    attacks = [told_first, match_frequencies(pairs, prior)]
-    if 1 in counts.values():
-        public = public_surrogates(kind)
-        attacks.append(find_singletons(pairs, () if public is None else public.values))
-    half = len(told) // 2
-    if half:
-        attacks.append(reconstruct(map(_context, told[:half]), list(map(_context, told[half:]))))
-        if masked is not None:
-            known = Counter(canonical(each.value) for each in told[:half])
-            shares = {value: count / half for value, count in known.items()}
-            attacks.append(fill_in(told[half : half + MOST_MASKED], masked, shares, told[:half]))
+    evidence = Evidence(
+        type=kind,
+        told=told,
+        pairs=pairs,
+        prior=prior,
+        channel=channel,
+        stated=stated,
+        masked=masked,
+    )
+    told_first = _guess(evidence)
+    others = (ATTACKS.get(name)(evidence) for name in names if name != "guess")
+    attacks = [told_first, *(each for each in others if each is not None)]
     allowed = best_success(guarantee.epsilon, told_first.prior) if guarantee.holds else None
     return {
         "values": len(pairs),
@@ -106,6 +195,8 @@ def _pairs(told: Sequence[Told], stated: Mapping[str, Any]) -> list[tuple[str, s
 
 def _channel(kind: str, stated: Mapping[str, Any]) -> Channel | None:
     """The channel of the mechanism, if the manifest describes one of a public list."""
+    if stated["strategy"] not in STRATEGIES.names(installed=False):
+        return None  # Registered elsewhere; a manifest must not decide what is imported here.
     setting = Setting(strategy=stated["strategy"], p=stated["p"], epsilon=stated["epsilon"])
     for materials in (Materials(), Materials(like_for_like=True)):
         try:

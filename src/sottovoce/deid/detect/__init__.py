@@ -7,9 +7,10 @@ from sottovoce.deid.detect.evaluation import Evaluation, TypeRecall, evaluate
 from sottovoce.deid.detect.gazetteer import Gazetteer
 from sottovoce.deid.detect.gold import Gold
 from sottovoce.deid.detect.patterns import Patterns
-from sottovoce.deid.detect.registry import detector
+from sottovoce.deid.detect.registry import DETECTORS, detector
 
 __all__ = [
+    "DETECTORS",
     "Combination",
     "Detector",
     "Evaluation",

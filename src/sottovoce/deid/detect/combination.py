@@ -14,6 +14,7 @@ from typing import Any
 
 from sottovoce.corpora import Span, Utterance
 from sottovoce.deid.detect.detector import Detector, types_of
+from sottovoce.deid.detect.gold import Gold
 from sottovoce.errors import InvalidInput
 
 _WITHIN = "-'’‐‑"
@@ -35,6 +36,12 @@ class Combination:
     def __init__(self, detectors: Sequence[Detector]) -> None:
         if not detectors:
             raise InvalidInput("Expected at least one detector, got none.")
+        if any(each.name == "gold" and not isinstance(each, Gold) for each in detectors):
+            # Statements say of annotations that they miss nothing.
+            raise InvalidInput(
+                "Expected another name for a detector of one's own than gold, which is the name "
+                "of the annotations."
+            )
         self.detectors = tuple(detectors)
 
     @property

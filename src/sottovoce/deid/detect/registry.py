@@ -1,9 +1,10 @@
 """Detectors by name, as the command line writes them: `tagger`, `patterns+gazetteer`, a file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from sottovoce._registry import Registry
 from sottovoce.corpora.synthetic import lexicon
 from sottovoce.deid.detect.combination import Combination
 from sottovoce.deid.detect.crf.tagger import Tagger
@@ -15,46 +16,8 @@ from sottovoce.deid.detect.mappings import mapping
 from sottovoce.deid.detect.patterns import Patterns
 from sottovoce.errors import InvalidInput
 
-NAMES = ("gold", "patterns", "gazetteer", "tagger")
-
-
-def detector(
-    name: str, labels: LabelMap | None = None, *, caution: float | None = None
-) -> Combination:
-    """The detectors of a name, joined by `+`. `tagger` comes with the patterns.
-
-    `caution` is that of the taggers among them (see `Tagger`); by default each has its own.
-
-    Besides the built-in names a part may be the file of a tagger, or a list of values: a text file
-    of `type<TAB>value` lines.
-
-    >>> detector("tagger").name, detector("gazetteer+patterns").name
-    ('tagger+patterns', 'gazetteer+patterns')
-    >>> detector("magic")
-    Traceback (most recent call last):
-    sottovoce.errors.InvalidInput: Expected a detector (gold, patterns, gazetteer, tagger) or a
-    file, got 'magic'.
-    """
-    found: list[Detector] = []
-    for part in name.split("+"):
-        match part:
-            case "gold":
-                found.append(Gold(labels or mapping("standard")))
-            case "patterns":
-                found.append(Patterns())
-            case "gazetteer":
-                found.append(_public_gazetteer())
-            case "tagger":
-                found += [Tagger.shipped(), Patterns()]
-            case _:
-                found.append(_from_file(part))
-    if caution is not None:
-        if not any(isinstance(each, Tagger) for each in found):
-            raise InvalidInput(f"Expected a tagger with a caution, got the detector {name!r}.")
-        found = [each.with_caution(caution) if isinstance(each, Tagger) else each for each in found]
-    # By what they are, not by what they are called: two files may have the same name.
-    unique = {fingerprint(part): part for part in found}
-    return Combination(list(unique.values()))
+Made = Callable[[LabelMap | None], Detector | Sequence[Detector]]
+"""What makes a detector; it is given the mapping of labels, which only `gold` needs."""
 
 
 @cache
@@ -69,9 +32,54 @@ def _public_gazetteer() -> Gazetteer:
     )
 
 
+DETECTORS: Registry[Made] = Registry(
+    "detector",
+    {
+        "gold": lambda labels: Gold(labels or mapping("standard")),
+        "patterns": lambda labels: Patterns(),
+        "gazetteer": lambda labels: _public_gazetteer(),
+        "tagger": lambda labels: (Tagger.shipped(), Patterns()),
+    },
+    group="sottovoce.detectors",
+)
+
+
+def detector(
+    name: str, labels: LabelMap | None = None, *, caution: float | None = None
+) -> Combination:
+    """The detectors of a name, joined by `+`. `tagger` comes with the patterns.
+
+    `caution` is that of the taggers among them (see `Tagger`); by default each has its own.
+
+    Besides the names in `DETECTORS` a part may be the file of a tagger, or a list of values: a text
+    file of `type<TAB>value` lines.
+
+    >>> detector("tagger").name, detector("gazetteer+patterns").name
+    ('tagger+patterns', 'gazetteer+patterns')
+    >>> detector("magic")
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected a detector (gold, patterns, gazetteer, tagger) or a
+    file, got 'magic'.
+    """
+    found: list[Detector] = []
+    for part in name.split("+"):
+        if part in DETECTORS:
+            made = DETECTORS.get(part)(labels)
+            found += made if isinstance(made, Sequence) else [made]
+        else:
+            found.append(_from_file(part))
+    if caution is not None:
+        if not any(isinstance(each, Tagger) for each in found):
+            raise InvalidInput(f"Expected a tagger with a caution, got the detector {name!r}.")
+        found = [each.with_caution(caution) if isinstance(each, Tagger) else each for each in found]
+    # By what they are, not by what they are called: two files may have the same name.
+    unique = {fingerprint(part): part for part in found}
+    return Combination(list(unique.values()))
+
+
 def _from_file(path: str) -> Detector:
     if not Path(path).is_file():
-        raise InvalidInput(f"Expected a detector ({', '.join(NAMES)}) or a file, got {path!r}.")
+        raise InvalidInput(f"Expected a detector ({', '.join(DETECTORS)}) or a file, got {path!r}.")
     if Path(path).suffix in (".txt", ".tsv"):
         return Gazetteer(_values(path), f"gazetteer {Path(path).name}")
     return Tagger.load(path)

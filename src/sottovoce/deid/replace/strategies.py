@@ -1,16 +1,17 @@
-"""From the name of a strategy to the mechanism of a type.
+"""Strategies by name, and the mechanism that one has for a type.
 
 The first five are those of Adelani et al.; the others keep more of the text at the same epsilon, or
 keep it consistent. Where a strategy needs a list of surrogates and a type has none, the type gets
 random digits of the same form, or a placeholder, always: never less than was asked for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from sottovoce import _validate
+from sottovoce._registry import Registry
 from sottovoce.corpora.wordvectors import WordVectors
 from sottovoce.deid.replace import (
     Alike,
@@ -27,6 +28,7 @@ from sottovoce.deid.replace import (
     public_surrogates,
 )
 from sottovoce.deid.replace.attributes import ATTRIBUTES
+from sottovoce.deid.replace.outside import Outside
 from sottovoce.deid.replace.placeholders import REDACTED, exemplar
 from sottovoce.deid.replace.semantic import located
 from sottovoce.deid.replace.surrogates import by_rank
@@ -36,7 +38,7 @@ _NUMBERS = frozenset({"PHONE", "CARD", "MONEY", "ID", "IP"})
 
 
 class Strategy(StrEnum):
-    """How the values of a type are replaced."""
+    """How the values of a type are replaced: the strategies of this package."""
 
     REDACT = "redact"
     TYPED = "typed"
@@ -69,7 +71,7 @@ class Setting:
     epsilon: float | None = None
 
     def __post_init__(self) -> None:
-        _validate.one_of("strategy", self.strategy, [str(each) for each in Strategy])
+        STRATEGIES.require(self.strategy)
         if self.p is not None:
             _validate.probability("p", self.p)
         if self.epsilon is not None:
@@ -87,8 +89,9 @@ class Setting:
             )
 
     @property
-    def chosen(self) -> Strategy:
-        return Strategy(self.strategy)
+    def chosen(self) -> Strategy | None:
+        """None if the strategy was registered from outside."""
+        return Strategy(self.strategy) if STRATEGIES.origin(self.strategy) is None else None
 
     def to_json(self) -> dict[str, Any]:
         return {"strategy": str(self.strategy), "p": self.p, "epsilon": self.epsilon}
@@ -136,12 +139,28 @@ class Materials:
 def mechanism_for(kind: str, setting: Setting, materials: Materials) -> Mechanism:
     """The mechanism of a type.
 
+    One from outside is `Outside`, so that its claims are marked as claims.
+
     >>> mechanism_for("LOC", Setting(strategy="typed"), Materials()).to_json()
     {'mechanism': 'placeholder', 'text': '[LOC]', 'p': 1.0}
     >>> mechanism_for("PHONE", Setting(strategy="word", p=0.5), Materials()).cost().epsilon is None
     True
     """
-    strategy = setting.chosen
+    made = STRATEGIES.get(setting.strategy)(kind, setting, materials)
+    module = STRATEGIES.origin(setting.strategy)
+    if module is None:
+        return made
+    outside = Outside.of(made, str(setting.strategy), module)
+    if setting.epsilon is not None and outside.cost().log_ratio > setting.epsilon:
+        raise InvalidInput(
+            f"Expected a mechanism of epsilon {setting.epsilon:g} from the strategy "
+            f"{setting.strategy} of {module}, got {outside.cost().log_ratio:g}."
+        )
+    return outside
+
+
+def _built_in(kind: str, setting: Setting, materials: Materials) -> Mechanism:
+    strategy = Strategy(setting.strategy)
     if strategy.is_placeholder:
         return Placeholder(text=_placeholder(kind, strategy), p=_chance(setting))
     typed = _placeholder(kind, Strategy.TYPED)
@@ -210,3 +229,11 @@ def _vault(materials: Materials, strategy: Strategy) -> Vault:
     if materials.vault is None:
         raise InvalidInput(f"Expected a vault (a secret key) with the strategy {strategy}.")
     return materials.vault
+
+
+Made = Callable[[str, Setting, Materials], Mechanism]
+"""What makes the mechanism of a type."""
+
+STRATEGIES: Registry[Made] = Registry(
+    "strategy", {str(each): _built_in for each in Strategy}, group="sottovoce.strategies"
+)

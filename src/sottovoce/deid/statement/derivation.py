@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from sottovoce.deid.detect.evaluation import Evaluation
 from sottovoce.deid.replace import Consistent, Cost, Kernel, Mechanism
 from sottovoce.deid.replace.mechanism import SAME_CASE
+from sottovoce.deid.replace.outside import Outside
 from sottovoce.deid.replace.strategies import Setting
 from sottovoce.deid.statement.facts import ReplacedValues
 from sottovoce.deid.statement.misses import Misses
@@ -226,6 +227,9 @@ class Released:
         alone = Ledger(unit=Unit.TOKEN, relation=Relation.REPLACE_ONE)
         alone.spend(self._values(Unit.TOKEN, [kind], [1], None))
         self._spend_sources(alone, kind)
+        if isinstance(self.mechanisms[kind], Outside):
+            for sentence in self._cost(kind).assumptions:
+                alone.assume(sentence)
         return TypeStatement(
             setting=self.settings[kind],
             mechanism=self.mechanisms[kind],
@@ -241,7 +245,7 @@ class Released:
             strategy = PaperStrategy.ENTITY if mechanism.whole else PaperStrategy.WORD
             least = mechanism.surrogates.least
             return DeidRecipe(strategy=strategy, p=mechanism.p, pi_min=least).claim()
-        if setting.chosen.is_placeholder:
+        if setting.chosen is not None and setting.chosen.is_placeholder:
             p = 1.0 if setting.p is None else setting.p
             return DeidRecipe(strategy=PaperStrategy(str(setting.strategy)), p=p).claim()
         return None

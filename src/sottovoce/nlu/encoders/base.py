@@ -5,19 +5,21 @@ back one vector for it, so that no label is ever lost.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from sottovoce.errors import InvalidInput
+from sottovoce.nlu.encoders.registry import ENCODERS
+
+if TYPE_CHECKING:
+    from sottovoce.nlu.fit.settings import Settings
 
 Prepared = dict[str, Tensor]
 """One utterance as an encoder wants it, without padding."""
-
-_KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, bytes]], "Encoder"]] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +38,11 @@ class Encoded:
 
 
 class Encoder(nn.Module, ABC):
-    """Turns words into vectors. A subclass names its `kind`, under which it is saved."""
+    """Turns words into vectors. `kind` is its name in `ENCODERS`, under which it is saved."""
 
     kind: ClassVar[str]
     width: int
     summary_width: int
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if "kind" in vars(cls):
-            _KINDS[cls.kind] = cls.from_json
 
     @property
     def uncovered(self) -> tuple[str, ...]:
@@ -77,6 +74,11 @@ class Encoder(nn.Module, ABC):
         return {}
 
     @classmethod
+    def from_settings(cls, settings: "Settings") -> Self:
+        """One to be trained. It sees settings and never utterances: what it knows is public."""
+        raise InvalidInput(f"Expected an encoder that settings can make, got {cls.__name__}.")
+
+    @classmethod
     @abstractmethod
     def from_json(cls, data: Mapping[str, Any], files: Mapping[str, bytes]) -> Self:
         """The same architecture with weights that are still to be loaded."""
@@ -84,13 +86,15 @@ class Encoder(nn.Module, ABC):
 
 def encoder_from_json(data: Mapping[str, Any], files: Mapping[str, bytes]) -> Encoder:
     """Build an encoder of the kind that `data` names."""
-    # Kinds are known once their modules are loaded; neither loads transformers by itself.
-    from sottovoce.nlu.encoders import bert, clc  # noqa: F401
-
     kind = data.get("kind")
-    if kind not in _KINDS:
-        raise InvalidInput(f"Expected an encoder of kind {', '.join(_KINDS)}, got {kind!r}.")
-    return _KINDS[kind](data, files)
+    # A model folder must not decide which installed package is imported.
+    known = ENCODERS.names(installed=False)
+    if kind not in known:
+        raise InvalidInput(
+            f"Expected an encoder of kind {', '.join(known)}, got {kind!r}; if it is your own, "
+            "import the module that registers it first (--plugin MODULE)."
+        )
+    return ENCODERS.get(kind).from_json(data, files)
 
 
 def padded(rows: Sequence[Tensor], fill: int = 0) -> Tensor:

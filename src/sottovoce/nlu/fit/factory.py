@@ -15,6 +15,7 @@ from sottovoce.corpora.synthetic import DOMAINS, generate
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.io.run_folder import RunFolder
+from sottovoce.nlu.encoders import ENCODERS
 from sottovoce.nlu.encoders.bert import MINILM, Bert
 from sottovoce.nlu.encoders.clc import Clc, ClcShape
 from sottovoce.nlu.encoders.tuning import Tuned, Tuning, tune
@@ -42,6 +43,8 @@ _STATISTICS: dict[tuple[str, str], dict[str, Any]] = {}
 """Public statistics that were taken before in this process, by encoder and tuning."""
 
 PUBLIC_ENCODER = "the encoder {name} was made from public text only"
+ENCODER_FILES = frozenset({"tokenizer.json", "vocabulary.json", "words.json"})
+OUTSIDE_ENCODER = "nothing private went into the encoder {name} of {module}"
 PUBLIC_VECTORS = "the word vectors are public"
 PUBLIC_WORDS = "the list of words is public"
 
@@ -64,7 +67,9 @@ def build(
     folder: Path | None,
 ) -> Built:
     """The model of `settings`; a private vocabulary is paid for in the folder's ledger first."""
-    if settings.model is ModelKind.BERT:
+    if settings.model not in [str(each) for each in ModelKind]:
+        return _registered(settings, schema, plan)
+    if settings.model == ModelKind.BERT:
         encoder, readout = _bert(settings)
         tuning = tuning_of(settings.filled().tuning or Tuned.FROZEN)
         tune(encoder, tuning)
@@ -81,6 +86,20 @@ def build(
     public = (PUBLIC_WORDS,) if words.source is WordSource.PUBLIC else ()
     clc = Clc(words, _shape(settings))
     return Built(model=JointModel(schema, clc), plan=plan, assumptions=public)
+
+
+def _registered(settings: Settings, schema: Schema, plan: Plan) -> Built:
+    encoder = ENCODERS.get(settings.model).from_settings(settings)
+    # Before training, because a run folder takes no other files, and none of its own twice.
+    if strange := sorted({*encoder.files()} - ENCODER_FILES):
+        raise InvalidInput(
+            f"Expected the files of the encoder {settings.model} to be among "
+            f"{', '.join(sorted(ENCODER_FILES))}, got {strange[0]!r}."
+        )
+    module = ENCODERS.origin(settings.model)
+    claim = OUTSIDE_ENCODER.format(name=settings.model, module=module)
+    assumptions = () if module is None else (claim,)
+    return Built(model=JointModel(schema, encoder), plan=plan, assumptions=assumptions)
 
 
 def _shape(settings: Settings) -> ClcShape:

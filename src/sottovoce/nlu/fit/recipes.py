@@ -13,12 +13,15 @@ from typing import Any
 
 from sottovoce import _validate
 from sottovoce.nlu.encoders.bert import Summary
+from sottovoce.nlu.encoders.registry import ENCODERS
 from sottovoce.nlu.encoders.whitening import Evening, ReadoutPlan
 from sottovoce.nlu.fit.optimisation import OptimizerName, Schedule
 from sottovoce.training import ClippingStyle, Method
 
 
 class ModelKind(StrEnum):
+    """The paper's two; others are in `ENCODERS`."""
+
     CLC = "clc"
     BERT = "bert"
 
@@ -43,17 +46,17 @@ _PRIVATE = {name: value for name, value in _PLAIN.items() if name != "batch_size
 }
 
 
-def default_recipe(model: ModelKind, method: Method) -> Mapping[str, Any]:
+def default_recipe(model: str, method: Method) -> Mapping[str, Any]:
     """What a setting is when nobody chooses it.
 
     >>> default_recipe(ModelKind.BERT, Method.DP_SGD)["tuning"]
     'frozen'
     """
-    model = _validate.choice("model", model, ModelKind)
+    ENCODERS.require(model)
     method = _validate.choice("method", method, Method)
     private = method in (Method.DP_SGD, Method.TEXTBOOK)
     recipe = dict(_PRIVATE if private else _PLAIN)
-    if model is ModelKind.BERT:
+    if model == ModelKind.BERT:
         recipe["tuning"] = "frozen" if private else "full"
         # Heads read vectors of length one, so their weights have a long way to go.
         recipe["learning_rate"] = 0.07 if private else 3e-4

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
+from sottovoce.nlu.encoders.registry import ENCODERS
 from sottovoce.nlu.fit.optimisation import Optimisation, OptimizerName, Schedule
 from sottovoce.nlu.fit.recipes import ModelKind, default_recipe
 from sottovoce.privacy.guarantee import Relation, Unit, default_delta, largest_delta
@@ -31,6 +32,7 @@ _POSITIVE = ("epsilon", "noise_multiplier", "vocabulary_epsilon", "clip_norm")
 class Settings:
     """How a model is made and trained; None means the default of the recipe.
 
+    `model` is a name in `ENCODERS`;
     `encoder` is `minilm`, `paper` (4 layers x 312, untrained), or a folder with an encoder;
     `samples` are public utterances to start from: a grammar, a folder of them, or a corpus;
     `population` declares how many units there are (it fixes the sampling rate and delta, and is
@@ -43,7 +45,7 @@ class Settings:
     True
     """
 
-    model: ModelKind = ModelKind.BERT
+    model: str = ModelKind.BERT
     encoder: str = "minilm"
     samples: str | None = None
     tuning: str | None = None
@@ -78,6 +80,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         _validate.parse_fields(self)
+        ENCODERS.require(self.model)
         for name in _COUNTS:
             if getattr(self, name) is not None:
                 _validate.at_least_one(name, getattr(self, name))
@@ -125,12 +128,14 @@ class Settings:
 
     def _check_model(self) -> None:
         """What belongs to the other model would be ignored, and nobody would notice."""
-        if self.model is ModelKind.BERT:
+        others: tuple[str, ...] = ("tuning", "vectors", "vocabulary_epsilon")
+        if self.model == ModelKind.BERT:
             others = ("vectors", "vocabulary_epsilon", "hidden", "layers", "word_width")
-            given = [name for name in others if getattr(self, name) is not None]
-            given += ["vocabulary"] if self.vocabulary != HASHED else []
-        else:
-            given = ["tuning"] if self.tuning is not None else []
+        elif self.model == ModelKind.CLC:
+            others = ("tuning",)
+        given = [name for name in others if getattr(self, name) is not None]
+        if self.model != ModelKind.CLC and self.vocabulary != HASHED:
+            given.append("vocabulary")
         if given:
             raise InvalidInput(
                 f"Expected {given[0].replace('_', ' ')} with the other model, got it with "

@@ -4,8 +4,9 @@ Utterances are drawn anew with replacement. Many have the same counts, and only 
 kind of row was drawn matters, so one multinomial draw over the kinds is a whole resample.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.metrics.relative import relative_change
-from sottovoce.nlu.metrics.scores import COLUMNS, NAMES, Counts, ratios
+from sottovoce.nlu.metrics.scores import COLUMNS, NAMES, Counts, ratios, share
 
 RESAMPLES = 2000
+_Number = TypeVar("_Number", np.int64, np.float64)
 # So many numbers of draws at a time, to stay within a few megabytes.
 _AT_ONCE = 2_000_000
 
@@ -30,9 +32,12 @@ class Interval(NamedTuple):
 def intervals(
     counts: Counts, *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int | None = 0
 ) -> dict[str, Interval]:
-    """An interval for each of the four scores, by name."""
-    drawn = ratios(_resampled(counts.rows, resamples, seed))
-    return _percentiles(drawn, confidence)
+    """An interval for each of the four scores and of the further metrics, by name."""
+    found = _percentiles(ratios(_resampled(counts.rows, resamples, seed)), confidence)
+    for name, rows in counts.further.items():
+        drawn = share(_resampled(rows, resamples, seed))
+        found |= _percentiles(drawn[:, None], confidence, (name,))
+    return found
 
 
 @dataclass(frozen=True)
@@ -68,16 +73,22 @@ def paired_change(
     sums = _resampled(np.hstack([counts.rows, baseline.rows]), resamples, seed)
     width = len(COLUMNS)
     found = _percentiles(ratios(sums[:, :width]) - ratios(sums[:, width:]), confidence)
-    ours, theirs = counts.scores().to_json(), baseline.scores().to_json()
+    for name in counts.further:
+        both = _resampled(
+            np.hstack([counts.further[name], baseline.further[name]]), resamples, seed
+        )
+        drawn = share(both[:, :2]) - share(both[:, 2:])
+        found |= _percentiles(drawn[:, None], confidence, (name,))
+    ours, theirs = counts.to_json(), baseline.to_json()
     return {
         name: Change(
             ours[name] - theirs[name], found[name], relative_change(ours[name], theirs[name])
         )
-        for name in NAMES
+        for name in found
     }
 
 
-def _resampled(rows: NDArray[np.int64], resamples: int, seed: int | None) -> NDArray[np.int64]:
+def _resampled(rows: NDArray[_Number], resamples: int, seed: int | None) -> NDArray[_Number]:
     """[resamples, columns] the sums of the counts of utterances drawn anew."""
     _validate.at_least_one("resamples", resamples)
     if len(rows) == 0:
@@ -92,9 +103,11 @@ def _resampled(rows: NDArray[np.int64], resamples: int, seed: int | None) -> NDA
     return np.concatenate(sums)
 
 
-def _percentiles(drawn: NDArray[np.float64], confidence: float) -> dict[str, Interval]:
+def _percentiles(
+    drawn: NDArray[np.float64], confidence: float, names: Sequence[str] = NAMES
+) -> dict[str, Interval]:
     if not 0 < confidence < 1:
         raise InvalidInput(f"Expected confidence between 0 and 1, got {confidence:g}.")
     tail = (1 - confidence) / 2
     low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
-    return {name: Interval(float(low[i]), float(high[i])) for i, name in enumerate(NAMES)}
+    return {name: Interval(float(low[i]), float(high[i])) for i, name in enumerate(names)}

@@ -4,14 +4,16 @@ Counting is done once; every score is a ratio of sums of counts, so intervals (`
 second look at the utterances.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
+from sottovoce.nlu.metrics.registry import METRICS
 from sottovoce.nlu.metrics.ser import Alignment, items_of, semantic_errors
 from sottovoce.nlu.metrics.spans import slot_spans
 
@@ -29,15 +31,19 @@ class Scores:
         return asdict(self)
 
 
-NAMES = tuple(field.name for field in fields(Scores))
+NAMES = tuple(each.name for each in fields(Scores))
 COLUMNS = ("utterances", "errors", "items", "intents", "spans", "both", "exact")
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """A row an utterance, in the order of COLUMNS: `spans` are those of both sides together."""
+    """A row an utterance, in the order of COLUMNS: `spans` are those of both sides together.
+
+    `further` has the numerator and the denominator of every utterance by other metrics.
+    """
 
     rows: NDArray[np.int64]
+    further: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -45,6 +51,17 @@ class Counts:
     def scores(self) -> Scores:
         values = ratios(self.rows.sum(0, keepdims=True))
         return Scores(*(float(value) for value in values[0]))
+
+    def to_json(self) -> dict[str, float]:
+        """The four scores, and those by further metrics."""
+        further = {name: float(share(rows.sum(0))) for name, rows in self.further.items()}
+        return {**self.scores().to_json(), **further}
+
+
+def share(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[..., 2] sums of numerators and denominators -> [...] scores; nothing of nothing is 0."""
+    above, below = sums[..., 0], sums[..., 1]
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
 def ratios(sums: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -65,8 +82,13 @@ def count(
     reference: Sequence[Utterance],
     hypothesis: Sequence[Utterance],
     alignment: Alignment = "levenshtein",
+    metrics: Sequence[str] = (),
 ) -> Counts:
-    """Compare utterance by utterance; both must be the same words in the same order."""
+    """Compare utterance by utterance; both must be the same words in the same order.
+
+    `metrics` are names in `METRICS`, to be taken besides the four scores.
+    """
+    further = {name: METRICS.get(name) for name in metrics}
     if len(reference) != len(hypothesis):
         raise InvalidInput(
             f"Expected as many hypotheses as the {len(reference):,} utterances of the reference, "
@@ -75,7 +97,23 @@ def count(
     rows = np.empty((len(reference), len(COLUMNS)), dtype=np.int64)
     for number, (right, guess) in enumerate(zip(reference, hypothesis, strict=True)):
         rows[number] = _row(right, guess, number, alignment)
-    return Counts(rows)
+    pairs = list(zip(reference, hypothesis, strict=True))
+    return Counts(
+        rows,
+        {
+            name: np.array([_pair(name, metric(*pair)) for pair in pairs]).reshape(-1, 2)
+            for name, metric in further.items()
+        },
+    )
+
+
+def _pair(name: str, found: tuple[float, float]) -> tuple[float, float]:
+    above, below = map(float, found)
+    if not (math.isfinite(above) and 0 <= below < math.inf):
+        raise InvalidInput(
+            f"Expected a numerator and a denominator >= 0 from the metric {name}, got {found}."
+        )
+    return above, below
 
 
 def _row(right: Utterance, guess: Utterance, number: int, alignment: Alignment) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sottovoce.corpora import OUTSIDE
+from sottovoce.corpora import OUTSIDE, Utterance
 
 
 class SlotSpan(NamedTuple):
@@ -66,6 +66,17 @@ class SpanCounts:
     def f1(self) -> float:
         total = self.reference + self.hypothesis
         return 2 * self.both / total if total else 0.0
+
+
+def slot_precision(right: Utterance, guess: Utterance) -> tuple[float, float]:
+    """Of the spans that were found, those that are right; a metric (see `registry`)."""
+    found = set(slot_spans(guess.slots))
+    return len(found.intersection(slot_spans(right.slots))), len(found)
+
+
+def slot_recall(right: Utterance, guess: Utterance) -> tuple[float, float]:
+    """Of the spans that are there, those that were found."""
+    return slot_precision(guess, right)
 
 
 def spans_by_type(

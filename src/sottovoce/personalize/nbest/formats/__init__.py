@@ -5,11 +5,13 @@ skips and counts them in `problems`. A format that lives in a folder is given th
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from sottovoce import _validate
+from sottovoce._registry import Registry
 from sottovoce.corpora.lines import STANDARD_STREAM, name_of
 from sottovoce.corpora.problems import Problem, Problems
 from sottovoce.errors import InvalidInput
@@ -28,6 +30,8 @@ from sottovoce.personalize.nbest.lists import NBest
 
 __all__ = [
     "FORMATS",
+    "NBestFormat",
+    "NBestOptions",
     "NBestReader",
     "from_beams",
     "read_nbest",
@@ -36,31 +40,62 @@ __all__ = [
     "write_nbest",
 ]
 
-FORMATS = ("jsonl", "kaldi", "nemo", "espnet", "hyporadise", "srilm", "flashlight", "htk")
+
+@dataclass(frozen=True, kw_only=True)
+class NBestOptions:
+    """What some formats have to be told."""
+
+    beam_size: int | None = None
+    manifest: Path | str | None = None
+    size: int = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class NBestFormat:
+    """How a format is read and written; bad records go to `Problems.reject`.
+
+    One that is a single file has `write`, one that is a folder `write_folder`. `reads_folders`
+    says whether a folder can be read.
+    """
+
+    read: Callable[[Path | str, Problems, NBestOptions], Iterator[NBest]]
+    write: Callable[[BinaryIO, Iterable[NBest]], None] | None = None
+    write_folder: Callable[[Path | str, Iterable[NBest]], None] | None = None
+    reads_folders: bool = False
+
 
 _Read = Callable[[Path | str, Problems], Iterator[NBest]]
-_READERS: dict[str, _Read] = {
-    "jsonl": read_canonical,
-    "kaldi": read_kaldi,
-    "espnet": read_espnet,
-    "hyporadise": read_hyporadise,
-    "srilm": read_srilm,
-    "flashlight": read_flashlight,
-    "htk": read_htk,
-}
-_STREAM_WRITERS: dict[str, Callable[[BinaryIO, Iterable[NBest]], None]] = {
-    "jsonl": write_canonical,
-    "nemo": write_nemo,
-    "hyporadise": write_hyporadise,
-    "flashlight": write_flashlight,
-}
-_FOLDER_WRITERS: dict[str, Callable[[Path | str, Iterable[NBest]], None]] = {
-    "kaldi": write_kaldi,
-    "espnet": write_espnet,
-    "srilm": write_srilm,
-    "htk": write_htk,
-}
-_FOLDERS = ("kaldi", "espnet")
+
+
+def _plain(read: _Read) -> Callable[[Path | str, Problems, NBestOptions], Iterator[NBest]]:
+    return lambda path, problems, options: read(path, problems)
+
+
+def _read_nemo(path: Path | str, problems: Problems, options: NBestOptions) -> Iterator[NBest]:
+    assert options.beam_size is not None
+    return read_nemo(path, problems, beam_size=options.beam_size, manifest=options.manifest)
+
+
+def _read_htk(path: Path | str, problems: Problems, options: NBestOptions) -> Iterator[NBest]:
+    return read_htk(path, problems, size=options.size)
+
+
+FORMATS: Registry[NBestFormat] = Registry(
+    "format",
+    {
+        "jsonl": NBestFormat(read=_plain(read_canonical), write=write_canonical),
+        "kaldi": NBestFormat(read=_plain(read_kaldi), write_folder=write_kaldi, reads_folders=True),
+        "nemo": NBestFormat(read=_read_nemo, write=write_nemo),
+        "espnet": NBestFormat(
+            read=_plain(read_espnet), write_folder=write_espnet, reads_folders=True
+        ),
+        "hyporadise": NBestFormat(read=_plain(read_hyporadise), write=write_hyporadise),
+        "srilm": NBestFormat(read=_plain(read_srilm), write_folder=write_srilm, reads_folders=True),
+        "flashlight": NBestFormat(read=_plain(read_flashlight), write=write_flashlight),
+        "htk": NBestFormat(read=_read_htk, write_folder=write_htk, reads_folders=True),
+    },
+    group="sottovoce.nbest_formats",
+)
 
 
 class NBestReader:
@@ -113,24 +148,28 @@ def read_nbest(
     ...     [each.best.text for each in read_nbest(file, "hyporadise")]
     ['call mom']
     """
-    _validate.one_of("format", format, FORMATS)
+    chosen = FORMATS.get(format)
     _validate.one_of("on_error", on_error, ("strict", "lenient"))
-    if format == "nemo":
-        if beam_size is None:
-            raise InvalidInput("Expected a beam_size with the format nemo, got none.")
-        read: _Read = partial(read_nemo, beam_size=beam_size, manifest=manifest)
-    elif format == "htk":
-        read = partial(read_htk, size=size)
-    else:
-        read = _READERS[format]
-    if Path(path).is_dir() and format not in (*_FOLDERS, "srilm", "htk"):
+    if format == "nemo" and beam_size is None:
+        raise InvalidInput("Expected a beam_size with the format nemo, got none.")
+    if Path(path).is_dir() and not chosen.reads_folders:
         raise InvalidInput(f"Expected a file with the format {format}, got the folder {path}.")
+    options = NBestOptions(beam_size=beam_size, manifest=manifest, size=size)
+    read = partial(_with, chosen, options)
     return NBestReader(path, read, strict=on_error == "strict")
+
+
+def _with(
+    format: NBestFormat, options: NBestOptions, path: Path | str, problems: Problems
+) -> Iterator[NBest]:
+    return format.read(path, problems, options)
 
 
 def write_nbest(path: Path | str, lists: Iterable[NBest], format: str = "jsonl") -> int:
     """Write lists and return how many; files appear whole or not at all."""
-    _validate.one_of("format", format, FORMATS)
+    chosen = FORMATS.get(format)
+    if chosen.write is None and chosen.write_folder is None:
+        raise InvalidInput(f"Expected a format that can be written, got {format}.")
     count = 0
 
     def counted() -> Iterator[NBest]:
@@ -139,9 +178,9 @@ def write_nbest(path: Path | str, lists: Iterable[NBest], format: str = "jsonl")
             count += 1
             yield each
 
-    if format in _FOLDER_WRITERS:
-        _FOLDER_WRITERS[format](path, counted())
-    else:
+    if chosen.write_folder is not None:
+        chosen.write_folder(path, counted())
+    elif chosen.write is not None:
         with output(path) as stream:
-            _STREAM_WRITERS[format](stream, counted())
+            chosen.write(stream, counted())
     return count

@@ -1,0 +1,105 @@
+"""Mechanisms and surrogates from outside this package: what they say of themselves is marked.
+
+Nobody here has derived their privacy loss from their channel. What they state becomes an
+assumption of the guarantee, named with the module that states it. One that states nothing has no
+guarantee.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sottovoce.deid.replace.mechanism import Cost, Mechanism, Scope
+from sottovoce.deid.replace.surrogates import Surrogates
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.facts import SurrogateSource
+from sottovoce.privacy.noise import NoiseSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """A mechanism of a registered strategy, with its claims marked as claims.
+
+    Its cost is asked for once, so that the statement is about what was in force all along.
+    """
+
+    mechanism: Mechanism
+    strategy: str
+    module: str
+    stated: Cost
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, strategy: str, module: str) -> "Outside":
+        stated = _stated(mechanism, f"the strategy {strategy} of {module}")
+        return cls(mechanism=mechanism, strategy=strategy, module=module, stated=stated)
+
+    @property
+    def assumption(self) -> str:
+        return f"the strategy {self.strategy} of {self.module} is as private as it says"
+
+    @property
+    def whole(self) -> bool:
+        return bool(getattr(self.mechanism, "whole", True))
+
+    @property
+    def scoped(self) -> bool:
+        return bool(getattr(self.mechanism, "scoped", False))
+
+    def replace(
+        self, values: Sequence[str], scopes: Sequence[Scope], source: NoiseSource
+    ) -> list[str]:
+        outputs = list(self.mechanism.replace(values, scopes, source))
+        if len(outputs) != len(values) or not all(isinstance(each, str) for each in outputs):
+            raise InvalidInput(
+                f"Expected a text for each of {len(values)} values from the strategy "
+                f"{self.strategy} of {self.module}, got {len(outputs)} outputs."
+            )
+        return outputs
+
+    def cost(self) -> Cost:
+        if self.stated.why_none:
+            return self.stated
+        return replace(self.stated, assumptions=(*self.stated.assumptions, self.assumption))
+
+    def to_json(self) -> dict[str, Any]:
+        described: dict[str, Any] = getattr(self.mechanism, "to_json", dict)()
+        return {**described, "mechanism": self.strategy, "module": self.module}
+
+
+def _stated(mechanism: Mechanism, who: str) -> Cost:
+    cost = mechanism.cost() if hasattr(mechanism, "cost") else None
+    if cost is None:
+        return Cost(why_none=f"{who} does not say what it costs")
+    if not isinstance(cost, Cost):
+        raise InvalidInput(f"Expected a Cost from {who}, got {cost!r}.")
+    if cost.epsilon is None and cost.replace_probability == 1 and not cost.why_none:
+        # The default of every field: nobody has thought about it.
+        return replace(cost, why_none=f"{who} states no epsilon")
+    return cost
+
+
+def marked(
+    lists: Mapping[str, Surrogates], name: str, module: str, *, saw_corpus: bool
+) -> dict[str, Surrogates]:
+    """The lists of a registered source; what they say of their origin is marked as a claim.
+
+    A source that looked at the corpus and calls its lists public is not believed.
+    """
+    who = f"the surrogate source {name} of {module}"
+    found = {}
+    for kind, listed in lists.items():
+        if not isinstance(listed, Surrogates):
+            raise InvalidInput(f"Expected Surrogates of {kind} from {who}, got {listed!r}.")
+        if saw_corpus and listed.origin is SurrogateSource.PUBLIC and not _paid(listed):
+            listed = replace(listed, origin=SurrogateSource.SAME_CORPUS)
+        claim = (
+            f"nothing private went into {who}"
+            if listed.origin is SurrogateSource.PUBLIC and not _paid(listed)
+            else f"{who} costs what it says"
+        )
+        found[kind] = replace(listed, assumptions=(*listed.assumptions, claim))
+    return found
+
+
+def _paid(listed: Surrogates) -> bool:
+    return listed.histogram.get("epsilon", 0.0) > 0

@@ -162,15 +162,3 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict) or not isinstance(data.get("settings", data), dict):
         raise InvalidInput(f"Expected the settings of a training run in {path}.")
     return data
-
-
-def check_samples(settings: "Settings", data: str) -> None:
-    """Samples are learnt without noise, so nothing of the data itself may be among them."""
-    if settings.samples is None:
-        return
-    learnt, private = Path(settings.samples).resolve(), Path(data).resolve()
-    if learnt.is_relative_to(private) or private.is_relative_to(learnt):
-        raise InvalidInput(
-            f"Expected public samples, got {settings.samples}, which is or holds a part of the "
-            "data that is to be protected."
-        )

@@ -42,6 +42,19 @@ _PRIVATE = {name: value for name, value in _PLAIN.items() if name != "batch_size
     "averaged": 0.5,
 }
 
+QUICK: Mapping[str, Any] = MappingProxyType(
+    {
+        "model": ModelKind.CLC,
+        "vocabulary": "hashed-2000",
+        "hidden": 48,
+        "layers": 1,
+        "word_width": 48,
+        "epochs": 8,
+    }
+)
+"""Settings for a first look: a small CLC, trained for a few seconds. Its errors say little about
+those of the default model."""
+
 
 def default_recipe(model: ModelKind, method: Method) -> Mapping[str, Any]:
     """What a setting is when nobody chooses it.

@@ -17,11 +17,13 @@ from sottovoce.corpora.lines import LINE_LIMIT, STANDARD_STREAM, name_of, open_b
 from sottovoce.corpora.parquet import read_parquet, write_parquet
 from sottovoce.corpora.plain import plain_line, read_plain
 from sottovoce.corpora.problems import Problem, Problems
+from sottovoce.corpora.rasa import SUFFIXES as RASA_SUFFIXES
+from sottovoce.corpora.rasa import read_rasa
 from sottovoce.corpora.records import Utterance
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
 
-FORMATS = ("jsonl", "spans", "conll", "text", "csv", "tsv", "parquet")
+FORMATS = ("jsonl", "spans", "conll", "text", "csv", "tsv", "parquet", "rasa")
 TABLES = ("csv", "tsv", "parquet")
 SUFFIXES = {
     ".jsonl": "jsonl",
@@ -58,6 +60,9 @@ def format_of(path: str | Path) -> str:
         return "jsonl"
     name = Path(path).name.lower()
     suffix = Path(name.removesuffix(".gz")).suffix
+    # Not among SUFFIXES, by which folders are searched: most .yml and .md files are no corpora.
+    if suffix in RASA_SUFFIXES:
+        return "rasa"
     if suffix not in SUFFIXES:
         raise InvalidInput(
             f"Expected a name that ends in {', '.join(SUFFIXES)} (or these with .gz), "
@@ -126,6 +131,8 @@ class Reader:
             return read_conll(stream, found, self.line_limit)
         if self.format == "text":
             return read_plain(stream, found, self.line_limit)
+        if self.format == "rasa":
+            return read_rasa(stream, found, self.line_limit)
         if self.format == "parquet":
             return read_parquet(stream, found, self.columns)
         if self.format in _DELIMITERS:
@@ -177,6 +184,8 @@ def write(
     (1, True)
     """
     chosen = _format(path, format)
+    if chosen == "rasa":
+        raise InvalidInput("Expected a format to write, got rasa, which is only read.")
     where = _columns_for(chosen, columns)
     with output(path) as stream:
         if chosen == "parquet":

@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 from sottovoce import _validate
 from sottovoce.corpora.columns import FIELDS, Columns
 from sottovoce.corpora.formats import read
+from sottovoce.corpora.massive import is_massive
 from sottovoce.corpora.objects import accept
 from sottovoce.corpora.parts import ALSO_CALLED, Parts, load_parts, partitioned, split_up
 from sottovoce.corpora.problems import Problems
@@ -127,7 +128,7 @@ def _columns(given: Columns | Mapping[str, str] | None) -> Columns | None:
 def _utterances(data: Any, columns: Columns | None, problems: Problems) -> Iterator[Utterance]:
     names = _column_names(data)
     rows = _rows(data)
-    if names is not None:
+    if names is not None and not is_massive(names):
         columns = columns or _usual(names)
         columns.check(names)
     for number, row in enumerate(rows, 1):
@@ -139,7 +140,7 @@ def _utterances(data: Any, columns: Columns | None, problems: Problems) -> Itera
                 f"{problems.name}, row {number}: Expected an Utterance or a dict, got "
                 f"{type(row).__name__}."
             )
-        chosen = columns or _usual(list(row))
+        chosen = columns or (Columns() if is_massive(row) else _usual(list(row)))
         try:
             plain = {str(name): _plain(value) for name, value in row.items()}
             utterance = accept(chosen.record(plain), problems)

@@ -77,7 +77,7 @@ class Assistant:
         self._lock = threading.Lock()
 
     @overload
-    def __call__(self, texts: str) -> Parse: ...
+    def __call__(self, texts: str) -> Parse: ...  # type: ignore[overload-overlap]
     @overload
     def __call__(self, texts: Iterable[str]) -> list[Parse]: ...
 

@@ -71,7 +71,7 @@ def utterance_of(text: str) -> Utterance:
         raise InvalidInput(f"Expected a text, got {type(text).__name__}.")
     tokens = tuple(text.split())
     if not tokens:
-        raise InvalidInput(f"Expected a text with some words, got {text!r}.")
+        raise InvalidInput(f"Expected some words in the text, got {text!r}.")
     return Utterance(tokens=tokens, slots=(OUTSIDE,) * len(tokens), text=text)
 
 

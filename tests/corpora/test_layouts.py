@@ -1,6 +1,7 @@
 """Files of other projects: MASSIVE, SLURP and Rasa are read as they come."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,7 @@ MARKDOWN = """\
 """
 
 
-def lines(path: Path, records: list[dict[str, object]]) -> Path:
+def lines(path: Path, records: Sequence[Mapping[str, object]]) -> Path:
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     return path
 

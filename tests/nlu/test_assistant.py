@@ -9,6 +9,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.conftest import RunCli
+from tests.nlu.small import OPTIONS, SIZES, SMALL, command, small_parts, write_parts
 
 from sottovoce import nlu
 from sottovoce.corpora import Utterance
@@ -16,8 +18,6 @@ from sottovoce.errors import InvalidInput
 from sottovoce.nlu.fit.loop import Moment
 from sottovoce.nlu.runs.experiment import evaluate
 from sottovoce.privacy.ledger import Ledger
-from tests.conftest import RunCli
-from tests.nlu.small import OPTIONS, SIZES, SMALL, command, small_parts, write_parts
 
 TEXTS = ["answer  the call", "call my voicemail please", "hang up"]
 
@@ -44,9 +44,14 @@ def model(data: Path) -> nlu.Assistant:
 @pytest.fixture(scope="module")
 def plain() -> nlu.Assistant:
     """Without privacy, so that it has learnt something."""
-    parts = small_parts(train=400)
-    settings: dict[str, Any] = SMALL | {"epochs": 25, "hidden": 32, "word_width": 32}
-    return nlu.train(parts, method="sgd", seed=1, learning_rate=0.01, **settings)
+    parts = small_parts(train=160)
+    settings: dict[str, Any] = SMALL | {
+        "epochs": 12,
+        "hidden": 32,
+        "word_width": 32,
+        "batch_size": 20,
+    }
+    return nlu.train(parts, method="sgd", seed=1, learning_rate=0.03, **settings)
 
 
 def files_of(folder: Path) -> set[str]:
@@ -165,8 +170,6 @@ def test_a_frame_trains_the_same_model_as_its_file(model: nlu.Assistant, data: P
 
 def test_a_quick_look_says_so(tmp_path: Path) -> None:
     seen: list[Moment] = []
-    made = nlu.train(small_parts(), epsilon=3, quick=True, epochs=2, on_progress=seen.append)
-    assert not made.quick  # somebody chose the epochs
     made = nlu.train(small_parts(), epsilon=3, quick=True, on_progress=seen.append)
     assert made.quick
     assert "a quick look" in repr(made)
@@ -174,6 +177,21 @@ def test_a_quick_look_says_so(tmp_path: Path) -> None:
     assert seen[-1].step == seen[-1].steps
     made.save(tmp_path / "run")
     assert nlu.load(tmp_path / "run").quick
+
+
+def test_a_quick_look_is_the_same_on_the_command_line(
+    data: Path, tmp_path: Path, run_cli: RunCli
+) -> None:
+    small = {"hidden": 8, "epochs": 2}  # given settings come first
+    made = nlu.train(data, epsilon=3, quick=True, seed=2, **small)
+    assert not made.quick
+    options = [str(word) for name, value in small.items() for word in (f"--{name}", value)]
+    done = run_cli(
+        "train", data, "--quick", *options, "--method", "dp-sgd", "--epsilon", 3, "--seed", 2,
+        "-o", tmp_path / "run",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    assert nlu.load(tmp_path / "run")(TEXTS) == made(TEXTS)
 
 
 def test_without_privacy_there_is_no_guarantee(plain: nlu.Assistant) -> None:

@@ -36,6 +36,9 @@ from sottovoce.nlu.runs.in_progress import train_into
 @click.option("--test", type=click.Path(exists=True), help="Test data.")
 @click.option("--split", metavar="T:V:T", help="Split DATA, such as 45:5:50.")
 @click.option(
+    "--quick", is_flag=True, help="A small model and few passes for a first look; see --model clc."
+)
+@click.option(
     "--canaries",
     type=click.IntRange(min=2),
     help="Plant so many canaries, each by a fair coin, for `audit --attack one-run`.",
@@ -142,6 +145,7 @@ def print_run(run: dict[str, Any], folder: Path) -> None:
     """What a person wants to know of a finished run."""
     from sottovoce.cli.shared.scores_table import print_scores
     from sottovoce.cli.shared.statements import print_statement
+    from sottovoce.nlu.fit.recipes import QUICK_NOTE, is_quick
     from sottovoce.privacy.guarantee import Claim, Guarantee, Statement
 
     for part, metrics in run["metrics"].items():
@@ -151,6 +155,8 @@ def print_run(run: dict[str, Any], folder: Path) -> None:
         click.echo(str(guarantee))
     else:
         print_statement(Statement(claimed=Claim.from_json(run["claimed"]), guarantee=guarantee))
+    if is_quick(run["asked"]):
+        click.echo(f"\nThis is {QUICK_NOTE}.")
     timings = run["timings"]
     click.echo(
         f"\n{timings['steps']:,} steps in {timings['seconds']:.0f} s; the run is in {folder}, "

@@ -36,7 +36,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import LOCK, PRIVATE, RUN, RunFolder
 from sottovoce.nlu.evaluation import Evaluation
 from sottovoce.nlu.fit.loop import Moment
-from sottovoce.nlu.fit.recipes import QUICK
+from sottovoce.nlu.fit.recipes import QUICK, QUICK_NOTE, is_quick
 from sottovoce.nlu.fit.settings import Settings
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.parses import Parse, parse_of, utterance_of
@@ -47,8 +47,6 @@ from sottovoce.nlu.runs.run import load_run, save_run
 from sottovoce.nlu.schema import Schema
 from sottovoce.privacy.guarantee import Guarantee, rounded_up
 from sottovoce.privacy.ledger import Ledger
-
-QUICK_NOTE = "a quick look: a small model, trained for a few passes; train without quick for use"
 
 
 class Assistant:
@@ -128,8 +126,7 @@ class Assistant:
     @property
     def quick(self) -> bool:
         """Was this trained for a first look only?"""
-        made = self.run["asked"]
-        return all(made.get(name) == value for name, value in QUICK.items())
+        return is_quick(self.run["asked"])
 
     def save(self, folder: str | Path) -> None:
         """Write the run to a new folder, as `sottovoce train -o FOLDER` does.

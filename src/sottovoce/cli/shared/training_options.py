@@ -128,12 +128,13 @@ def settings_options(*, without: Collection[str] = ()) -> Callable[[Command], Co
 
 
 def settings_from(options: dict[str, Any]) -> "Settings":
-    """Settings of a file and of the options, each checked."""
+    """Settings of a file and of the options, each checked; `quick` starts from a small model."""
+    from sottovoce.nlu.fit.recipes import QUICK
     from sottovoce.nlu.fit.settings import Settings
 
-    given = {name: value for name, value in options.items() if name != FILE}
+    given = {name: value for name, value in options.items() if name not in (FILE, "quick")}
     path = options.get(FILE)
-    if path is None:
+    if path is None and not options.get("quick"):
         return Settings.from_json(given)
     # What was not typed is a default, and gives way to the file.
     context = click.get_current_context()
@@ -142,8 +143,9 @@ def settings_from(options: dict[str, Any]) -> "Settings":
         for name, value in given.items()
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
-    found = _read(Path(path))
-    return Settings.from_json({**found.get("settings", found), **typed})
+    start = QUICK if options.get("quick") else {}
+    found = {} if path is None else _read(Path(path))
+    return Settings.from_json({**start, **found.get("settings", found), **typed})
 
 
 def searched_from(options: dict[str, Any]) -> "Searched | None":

@@ -52,8 +52,14 @@ QUICK: Mapping[str, Any] = MappingProxyType(
         "epochs": 8,
     }
 )
-"""Settings for a first look: a small CLC, trained for a few seconds. Its errors say little about
-those of the default model."""
+"""Settings for a first look: a small CLC and few passes. Its errors say little about those of the
+default model."""
+QUICK_NOTE = "a quick look: a small model, trained for a few passes; train without quick for use"
+
+
+def is_quick(asked: Mapping[str, Any]) -> bool:
+    """Are these the settings of a quick look?"""
+    return all(asked.get(name) == value for name, value in QUICK.items())
 
 
 def default_recipe(model: ModelKind, method: Method) -> Mapping[str, Any]:

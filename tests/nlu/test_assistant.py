@@ -182,7 +182,7 @@ def test_a_quick_look_says_so(tmp_path: Path) -> None:
 def test_a_quick_look_is_the_same_on_the_command_line(
     data: Path, tmp_path: Path, run_cli: RunCli
 ) -> None:
-    small = {"hidden": 8, "epochs": 2}  # given settings come first
+    small: dict[str, Any] = {"hidden": 8, "epochs": 2}  # given settings come first
     made = nlu.train(data, epsilon=3, quick=True, seed=2, **small)
     assert not made.quick
     options = [str(word) for name, value in small.items() for word in (f"--{name}", value)]

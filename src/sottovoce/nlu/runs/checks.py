@@ -40,6 +40,7 @@ def check_trainable(settings: Settings, utterances: Sequence[Utterance]) -> None
         return  # `owners_of` says who lacks a user
     if units < 2:
         raise InvalidInput(f"Expected at least two {settings.unit}s to train on, got one.")
+    units = max(units, settings.population or 0)  # a batch is a share of the declared population
     if settings.batch_size is not None and settings.batch_size > units:
         raise InvalidInput(
             f"Expected at least as many {settings.unit}s as the batch size of "

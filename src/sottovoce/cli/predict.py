@@ -16,9 +16,9 @@ from sottovoce.corpora.jsonl import dump_object, read_jsonl
 from sottovoce.corpora.lines import LINE_LIMIT, STANDARD_STREAM, name_of, open_bytes
 from sottovoce.corpora.plain import read_plain
 from sottovoce.corpora.problems import Problems
-from sottovoce.corpora.spans import spans_of
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
+from sottovoce.nlu.parses import parse_of, utterance_of
 
 if TYPE_CHECKING:
     from sottovoce.nlu.model import JointModel, Prediction
@@ -60,7 +60,7 @@ def predict(
         raise InvalidInput("Expected --text or an input file, got both.")
     from sottovoce.nlu.runs.run import load_run
 
-    utterances = _of_texts(texts) if texts else _of_source(source or "-", source_format)
+    utterances = map(utterance_of, texts) if texts else _of_source(source or "-", source_format)
     model = load_run(run).model
     predicted = _predict(model, utterances, batch_size)
     if texts and output == STANDARD_STREAM and not as_json:
@@ -110,14 +110,6 @@ def _predict(
         yield from zip(batch, found, strict=True)
 
 
-def _of_texts(texts: tuple[str, ...]) -> Iterator[Utterance]:
-    for text in texts:
-        tokens = tuple(text.split())
-        if not tokens:
-            raise InvalidInput("Expected some words after --text, got none.")
-        yield Utterance(tokens=tokens, slots=("O",) * len(tokens), text=text)
-
-
 def _of_source(source: str, source_format: str | None) -> Iterable[Utterance]:
     if source == STANDARD_STREAM and source_format is None:
         return _of_standard_input()
@@ -141,9 +133,6 @@ def _of_standard_input() -> Iterator[Utterance]:
 def _print(utterance: Utterance, prediction: "Prediction") -> None:
     click.echo(printable(utterance.text))
     click.echo(f"  intent: {printable(prediction.intent)} ({prediction.probability:.2f})")
-    labelled = Utterance(
-        tokens=utterance.tokens, slots=prediction.slots, text=utterance.text
-    )  # fmt: skip
-    for span in spans_of(labelled):
-        said = printable(utterance.text[span.start : span.end])
-        click.echo(f"  {printable(span.type)}: {json.dumps(said, ensure_ascii=False)}")
+    for slot in parse_of(utterance, prediction).slots:
+        said = json.dumps(printable(slot.value), ensure_ascii=False)
+        click.echo(f"  {printable(slot.name)}: {said}")

@@ -1,7 +1,6 @@
 """`sottovoce train`: a joint intent and slot model, by sgd, dp-sgd or edp-sgd."""
 
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,25 +8,17 @@ import click
 
 from sottovoce.cli.shared.canaries import check_canaries, plant
 from sottovoce.cli.shared.console import json_option, print_json
-from sottovoce.cli.shared.run_folder import (
-    begin,
-    check_folder,
-    clear,
-    hash_records,
-    hash_schema,
-    merged,
-)
 from sottovoce.cli.shared.training_options import (
-    check_samples,
     searched_from,
     settings_from,
     settings_options,
 )
 from sottovoce.cli.shared.training_progress import steps_bar, stopping
-from sottovoce.corpora.parts import load_parts
+from sottovoce.corpora.parts import Parts, load_parts
 from sottovoce.corpora.splits import By, Split, parse_ratios
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import RunFolder
+from sottovoce.nlu.runs.in_progress import train_into
 
 
 @click.command()
@@ -44,6 +35,9 @@ from sottovoce.io.run_folder import RunFolder
 @click.option("--valid", type=click.Path(exists=True), help="Validation data.")
 @click.option("--test", type=click.Path(exists=True), help="Test data.")
 @click.option("--split", metavar="T:V:T", help="Split DATA, such as 45:5:50.")
+@click.option(
+    "--quick", is_flag=True, help="A small model and few passes for a first look; see --model clc."
+)
 @click.option(
     "--canaries",
     type=click.IntRange(min=2),
@@ -80,10 +74,9 @@ def train(
     Examples: sottovoce train snips/ --method dp-sgd --epsilon 3 -o run
               sottovoce train calls.jsonl --split 80:10:10 --model clc -o run
     """
-    from sottovoce.nlu.runs.experiment import train as train_model
-    from sottovoce.nlu.runs.run import save_run
+    from sottovoce.nlu.runs.checks import check_samples, check_trainable
     from sottovoce.nlu.schema import Schema
-    from sottovoce.training import join_workers, leave_workers
+    from sottovoce.training import join_workers
 
     if labels is not None and public_labels:
         raise InvalidInput("Expected --labels or --public-labels, got both.")
@@ -93,6 +86,7 @@ def train(
     by: By = "user" if settings.unit == "user" else "id"
     rule = None if split is None else Split(ratios=parse_ratios(split), by=by)
     parts = load_parts(data, split=rule, valid=valid, test=test)
+    check_trainable(settings, parts.train)
     schema = Schema.load(labels) if labels else Schema.of(parts.train, declared=public_labels)
     source = {
         "data": data,
@@ -110,45 +104,37 @@ def train(
     leads = worker.rank == 0
     if canaries is not None:
         check_canaries(canaries, settings.relation, alone=worker.alone)
-    with ExitStack() as held:
-        if leads:
-            check_folder(where, resume=resume)
-            held.enter_context(RunFolder(where).lock())
-            hashes = {
-                "training data": hash_records(where, parts.train),
-                "labels": hash_schema(where, schema),
-            }
-            begin(where, settings.to_json(), source, hashes, resume=resume)
-        if canaries is not None:
-            parts = plant(parts, canaries, schema.intents, settings.relation, where, again=resume)
-        bar = steps_bar("Training", quiet=not leads)
-        with bar as tell, stopping(alone=worker.alone) as should_stop:
-            trained = train_model(
-                settings,
-                parts,
-                schema,
-                folder=where,
-                resume=resume,
-                publish_metrics=publish_metrics,
-                search=search,
-                on_step=tell,
-                should_stop=should_stop,
-            )
-        leave_workers()
-        if not leads:
-            return
-        if trained.fitted.stopped:
-            steps = trained.run["configuration"]["steps"]
-            click.echo(
-                f"Stopped after step {trained.fitted.steps:,} of {steps:,}; continue with the same "
-                "command and --resume.",
-                err=True,
-            )
-            sys.exit(130)
-        trained.run["source"] = source
-        save_run(where, trained.model, trained.run, ledger=merged(trained.fitted.ledger, where))
-        clear(where)
-        RunFolder(where).protect()
+
+    def plant_canaries(data: Parts) -> Parts:
+        if canaries is None:
+            return data
+        return plant(data, canaries, schema.intents, settings.relation, where, again=resume)
+
+    bar = steps_bar("Training", quiet=not leads)
+    with bar as tell, stopping(alone=worker.alone) as should_stop:
+        trained = train_into(
+            where,
+            settings,
+            parts,
+            schema,
+            source=source,
+            plant=plant_canaries,
+            resume=resume,
+            publish_metrics=publish_metrics,
+            search=search,
+            on_step=tell,
+            should_stop=should_stop,
+        )
+    if not leads:
+        return
+    if trained.fitted.stopped:
+        steps = trained.run["configuration"]["steps"]
+        click.echo(
+            f"Stopped after step {trained.fitted.steps:,} of {steps:,}; continue with the same "
+            "command and --resume.",
+            err=True,
+        )
+        sys.exit(130)
     if as_json:
         print_json(RunFolder(where).read_run() | {"private": RunFolder(where).private_part()})
     else:
@@ -159,6 +145,7 @@ def print_run(run: dict[str, Any], folder: Path) -> None:
     """What a person wants to know of a finished run."""
     from sottovoce.cli.shared.scores_table import print_scores
     from sottovoce.cli.shared.statements import print_statement
+    from sottovoce.nlu.fit.recipes import QUICK_NOTE, is_quick
     from sottovoce.privacy.guarantee import Claim, Guarantee, Statement
 
     for part, metrics in run["metrics"].items():
@@ -172,6 +159,8 @@ def print_run(run: dict[str, Any], folder: Path) -> None:
         most = run["configuration"]["max_examples_per_user"]
         said = Guarantee.from_json(run["user_guarantee"] | {"assumptions": [], "not_covered": []})
         click.echo(f"\nTo a user with at most {most} examples: {said}")
+    if is_quick(run["asked"]):
+        click.echo(f"\nThis is {QUICK_NOTE}.")
     timings = run["timings"]
     click.echo(
         f"\n{timings['steps']:,} steps in {timings['seconds']:.0f} s; the run is in {folder}, "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, progress
-from sottovoce.cli.shared.training_options import check_samples, settings_from, settings_options
+from sottovoce.cli.shared.training_options import settings_from, settings_options
 from sottovoce.corpora.parts import load_parts
 from sottovoce.corpora.splits import By, Split, parse_ratios
 from sottovoce.errors import InvalidInput
@@ -94,6 +94,7 @@ def tune(
       sottovoce tune snips/ --method dp-sgd --epsilon 3 --limit 10 -o search
       sottovoce train snips/ --settings search/best.json -o run
     """
+    from sottovoce.nlu.runs.checks import check_samples
     from sottovoce.nlu.runs.experiment import owners_of
     from sottovoce.nlu.runs.search import guarantee_of_choice, run_trials, searched
     from sottovoce.nlu.schema import Schema

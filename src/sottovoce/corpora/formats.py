@@ -19,6 +19,8 @@ from sottovoce.corpora.lines import LINE_LIMIT, STANDARD_STREAM, name_of, open_b
 from sottovoce.corpora.parquet import read_parquet, write_parquet
 from sottovoce.corpora.plain import plain_line, read_plain
 from sottovoce.corpora.problems import Problem, Problems
+from sottovoce.corpora.rasa import SUFFIXES as RASA_SUFFIXES
+from sottovoce.corpora.rasa import read_rasa
 from sottovoce.corpora.records import Utterance
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
@@ -74,6 +76,10 @@ def _delimited(delimiter: str, *suffixes: str) -> Format:
     )
 
 
+def _only_read(stream: BinaryIO, utterances: Iterable[Utterance], columns: Columns) -> int:
+    raise InvalidInput("Expected a format to write, got rasa, which is only read.")
+
+
 def _know_suffixes(name: str, format: Format) -> None:
     if not isinstance(format, Format):
         raise InvalidInput(f"Expected a Format for {name}, got {format!r}.")
@@ -101,6 +107,10 @@ _OWN = {
         suffixes=(".parquet",),
         table=True,
     ),
+    "rasa": Format(
+        read=lambda stream, found, reading: read_rasa(stream, found, reading.line_limit),
+        write=_only_read,
+    ),
 }
 FORMATS: Registry[Format] = Registry(
     "format", _OWN, group="sottovoce.corpus_formats", check=_know_suffixes
@@ -123,6 +133,9 @@ def format_of(path: str | Path) -> str:
         return "jsonl"
     name = Path(path).name.lower()
     suffix = Path(name.removesuffix(".gz")).suffix
+    # Not among SUFFIXES, by which folders are searched: most .yml and .md files are no corpora.
+    if suffix in RASA_SUFFIXES:
+        return "rasa"
     if SUFFIXES.get(suffix) not in FORMATS:
         raise InvalidInput(
             f"Expected a name that ends in {', '.join(SUFFIXES)} (or these with .gz), "

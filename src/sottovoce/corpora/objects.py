@@ -12,9 +12,11 @@ On reading, absent slots are all "O"; a record with neither tokens nor text is r
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from sottovoce.corpora.massive import from_massive, is_massive
 from sottovoce.corpora.problems import Problems
 from sottovoce.corpora.records import OUTSIDE, Utterance, check_bio, repair_bio
 from sottovoce.corpora.roles import is_role
+from sottovoce.corpora.slurp import from_slurp, is_slurp
 from sottovoce.corpora.spans import Span, from_spans, spans_of, token_offsets
 from sottovoce.errors import InvalidInput
 
@@ -27,7 +29,14 @@ _SPAN_KEYS = {"start", "end", "type"}
 
 
 def accept(record: dict[str, Any], problems: Problems) -> Utterance:
-    """Read one object; when lenient, labels in the older IOB1 convention are repaired first."""
+    """Read one object, in the layout of MASSIVE or SLURP too.
+
+    When lenient, labels in the older IOB1 convention are repaired first.
+    """
+    if is_massive(record):
+        record = from_massive(record)
+    elif is_slurp(record):
+        record = from_slurp(record)
     slots = record.get("slots")
     if problems.strict or not _is_texts(slots):
         return from_object(record)

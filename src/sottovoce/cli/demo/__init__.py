@@ -50,7 +50,11 @@ def demo(output: Path, size: int) -> None:
         (output / made).mkdir()
     _corpus(output, size, console)
     _recipes(console)
-    summary = [*_release(output, console), *_train(output, console), *_federate(output, console)]
+    summary = [
+        *_release(output, console),
+        *_train(output, size, console),
+        *_federate(output, console),
+    ]
     _summary(summary, console)
     page = output / REPORT
     typed(console, "report", output / RELEASED, output / MODELS, output / DEVICES, "-o", page)
@@ -99,7 +103,7 @@ def _release(output: Path, console: Console) -> Iterator[Row]:
         yield f"release: {strategy}", f"{replaced:,} tokens replaced", None, found["guarantee"]
 
 
-def _train(output: Path, console: Console) -> Iterator[Row]:
+def _train(output: Path, size: int, console: Console) -> Iterator[Row]:
     console.print("\n[bold]4. An intent and slot model, trained three ways, and attacked[/]")
     ways: dict[str, list[Any]] = {
         "sgd": ["--method", "sgd", "--tuning", "frozen", "--learning-rate", 0.05, "--epochs", 30,
@@ -107,7 +111,8 @@ def _train(output: Path, console: Console) -> Iterator[Row]:
         "dp-sgd": ["--method", "dp-sgd", "--epsilon", 3],
         "edp-sgd as printed": ["--method", "edp-sgd", "--as-printed", "--workers", 8,
                                "--noise-multiplier", 0.5, "--tuning", "frozen",
-                               "--learning-rate", 0.05, "--epochs", 30, "--batch-size", 200],
+                               "--learning-rate", 0.05, "--epochs", 30,
+                               "--batch-size", min(200, size // 2)],
     }  # fmt: skip
     for name, options in ways.items():
         folder = output / MODELS / name.replace(" ", "-")

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from sottovoce.corpora.parts import Parts
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import RunFolder
+from sottovoce.nlu.runs.in_progress import CANARIES
 
 if TYPE_CHECKING:
     from sottovoce.audit.canaries import CanaryPairs, TextCanaries
     from sottovoce.privacy.guarantee import Relation
 
-FILE = "canaries.jsonl"
+FILE = CANARIES
 """Holds the coins: whoever reads it can pass the audit without a private model."""
 _MADE_UP = 300
 

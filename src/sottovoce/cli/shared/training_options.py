@@ -133,12 +133,13 @@ def settings_options(*, without: Collection[str] = ()) -> Callable[[Command], Co
 
 
 def settings_from(options: dict[str, Any]) -> "Settings":
-    """Settings of a file and of the options, each checked."""
+    """Settings of a file and of the options, each checked; `quick` starts from a small model."""
+    from sottovoce.nlu.fit.recipes import QUICK
     from sottovoce.nlu.fit.settings import Settings
 
-    given = {name: value for name, value in options.items() if name != FILE}
+    given = {name: value for name, value in options.items() if name not in (FILE, "quick")}
     path = options.get(FILE)
-    if path is None:
+    if path is None and not options.get("quick"):
         return Settings.from_json(given)
     # What was not typed is a default, and gives way to the file.
     context = click.get_current_context()
@@ -147,8 +148,9 @@ def settings_from(options: dict[str, Any]) -> "Settings":
         for name, value in given.items()
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
-    found = _read(Path(path))
-    return Settings.from_json({**found.get("settings", found), **typed})
+    start = QUICK if options.get("quick") else {}
+    found = {} if path is None else _read(Path(path))
+    return Settings.from_json({**start, **found.get("settings", found), **typed})
 
 
 def searched_from(options: dict[str, Any]) -> "Searched | None":
@@ -167,15 +169,3 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict) or not isinstance(data.get("settings", data), dict):
         raise InvalidInput(f"Expected the settings of a training run in {path}.")
     return data
-
-
-def check_samples(settings: "Settings", data: str) -> None:
-    """Samples are learnt without noise, so nothing of the data itself may be among them."""
-    if settings.samples is None:
-        return
-    learnt, private = Path(settings.samples).resolve(), Path(data).resolve()
-    if learnt.is_relative_to(private) or private.is_relative_to(learnt):
-        raise InvalidInput(
-            f"Expected public samples, got {settings.samples}, which is or holds a part of the "
-            "data that is to be protected."
-        )

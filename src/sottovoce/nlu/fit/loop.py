@@ -15,7 +15,7 @@ from sottovoce.nlu.fit.data import Encodings
 from sottovoce.nlu.fit.optimisation import Optimisation
 from sottovoce.nlu.model import JointModel
 from sottovoce.privacy.facts import NoisySum
-from sottovoce.privacy.guarantee import Guarantee, number_to_json
+from sottovoce.privacy.guarantee import Guarantee, number_to_json, rounded_up
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.training import Method, Plan, PrivateTraining, TailAverage, Worker
 
@@ -37,6 +37,19 @@ class Moment:
     loss: float
     seconds_left: float
     epsilon: float | None = None
+
+    def __str__(self) -> str:
+        """One line, for `on_progress=print`.
+
+        >>> print(Moment(step=3, steps=40, loss=1.25, seconds_left=75.0, epsilon=0.5))
+        step 3 of 40, loss 1.250, epsilon 0.5 spent, 1:15 left
+        """
+        spent = "" if self.epsilon is None else f", epsilon {rounded_up(self.epsilon)} spent"
+        minutes, seconds = divmod(round(self.seconds_left), 60)
+        return (
+            f"step {self.step:,} of {self.steps:,}, loss {self.loss:.3f}{spent}, "
+            f"{minutes}:{seconds:02} left"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,6 +45,25 @@ _PRIVATE = {name: value for name, value in _PLAIN.items() if name != "batch_size
     "averaged": 0.5,
 }
 
+QUICK: Mapping[str, Any] = MappingProxyType(
+    {
+        "model": ModelKind.CLC,
+        "vocabulary": "hashed-2000",
+        "hidden": 48,
+        "layers": 1,
+        "word_width": 48,
+        "epochs": 8,
+    }
+)
+"""Settings for a first look: a small CLC and few passes. Its errors say little about those of the
+default model."""
+QUICK_NOTE = "a quick look: a small model, trained for a few passes; train without quick for use"
+
+
+def is_quick(asked: Mapping[str, Any]) -> bool:
+    """Are these the settings of a quick look?"""
+    return all(asked.get(name) == value for name, value in QUICK.items())
+
 
 def default_recipe(model: str, method: Method) -> Mapping[str, Any]:
     """What a setting is when nobody chooses it.

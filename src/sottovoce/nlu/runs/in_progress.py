@@ -1,22 +1,86 @@
-"""The folder of a run while it is trained: begun once, gone on with as it was begun, cleared."""
+"""A run folder while it is trained: begun once, resumed as it was begun, then saved and cleared.
+
+`sottovoce train` and `sottovoce.nlu.train` both call `train_into`, so they write the same folder.
+"""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.cli.shared.canaries import FILE as CANARIES
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import KEY, LOCK, NOTICE, PRIVATE, RUN, RunFolder
 
 if TYPE_CHECKING:
     from sottovoce.corpora import Utterance
+    from sottovoce.corpora.parts import Parts
+    from sottovoce.nlu.fit.loop import Moment
+    from sottovoce.nlu.fit.settings import Settings
+    from sottovoce.nlu.runs.experiment import Trained
+    from sottovoce.nlu.runs.searched import Searched
     from sottovoce.nlu.schema import Schema
     from sottovoce.privacy.ledger import Ledger
 
-BEGUN, LEDGER = "settings.json", "ledger.jsonl"
+BEGUN, LEDGER, CANARIES = "settings.json", "ledger.jsonl", "canaries.jsonl"
 _BEFORE_THE_FIRST_STEP = {BEGUN, CANARIES, KEY, LOCK, NOTICE}
 """A training that was refused before its first step leaves these in private/: nothing was spent."""
+
+
+def train_into(
+    folder: Path,
+    settings: "Settings",
+    parts: "Parts",
+    schema: "Schema",
+    *,
+    source: Mapping[str, Any],
+    plant: "Callable[[Parts], Parts] | None" = None,
+    resume: bool = False,
+    publish_metrics: bool = False,
+    search: "Searched | None" = None,
+    on_step: "Callable[[Moment], None] | None" = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> "Trained":
+    """Train a model and save it as a run in `folder`; a run that was stopped can be resumed.
+
+    `source` says where the data came from; it is kept in private/. `plant` adds canaries to the
+    parts once the folder was begun. Under torchrun every rank calls this and rank 0 writes.
+    """
+    from sottovoce.nlu.runs.experiment import train
+    from sottovoce.nlu.runs.run import save_run
+    from sottovoce.training import Worker, leave_workers
+
+    leads = Worker.this().rank == 0
+    with ExitStack() as held:
+        if leads:
+            check_folder(folder, resume=resume)
+            held.enter_context(RunFolder(folder).lock())
+            hashes = {
+                "training data": hash_records(folder, parts.train),
+                "labels": hash_schema(folder, schema),
+            }
+            begin(folder, settings.to_json(), source, hashes, resume=resume)
+        if plant is not None:
+            parts = plant(parts)
+        trained = train(
+            settings,
+            parts,
+            schema,
+            folder=folder,
+            resume=resume,
+            publish_metrics=publish_metrics,
+            search=search,
+            on_step=on_step,
+            should_stop=should_stop,
+        )
+        leave_workers()
+        if leads and not trained.fitted.stopped:
+            trained.run["source"] = dict(source)
+            ledger = merged(trained.fitted.ledger, folder)
+            save_run(folder, trained.model, trained.run, ledger=ledger)
+            clear(folder)
+            RunFolder(folder).protect()
+    return trained
 
 
 def begin(

@@ -1,0 +1,48 @@
+"""Records of MASSIVE: `utt`, and `annot_utt` with slots as `[name : value]`.
+
+They are recognised in JSONL and in datasets. `worker_id` is the user, and `partition` says in
+which part a record belongs (see `parts`). The annotated text is dropped once it was read: nobody
+who releases the corpus would expect a second copy of it in another key.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sottovoce.errors import InvalidInput
+
+_SLOT = re.compile(r"\[\s*([^\[\]:]+?)\s*:\s*([^\[\]]*?)\s*\]")
+
+
+def is_massive(keys: Collection[str]) -> bool:
+    return "annot_utt" in keys and "text" not in keys and "tokens" not in keys
+
+
+def from_massive(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The object in spans form (see `objects`).
+
+    >>> from_massive({"id": "1", "intent": "alarm_set", "utt": "wake me at nine",
+    ...               "annot_utt": "wake me at [time : nine]"})
+    {'id': '1', 'intent': 'alarm_set', 'text': 'wake me at nine',
+     'entities': [{'start': 11, 'end': 15, 'type': 'time'}]}
+    """
+    annotated = record["annot_utt"]
+    if not isinstance(annotated, str):
+        raise InvalidInput(f"Expected annot_utt to be a string, got {annotated!r}.")
+    text, entities, end = "", [], 0
+    for found in _SLOT.finditer(annotated):
+        text += annotated[end : found.start()]
+        name, value = found.groups()
+        entities.append({"start": len(text), "end": len(text) + len(value), "type": name})
+        text += value
+        end = found.end()
+    text += annotated[end:]
+    said = record.get("utt")
+    if said is not None and "".join(str(said).split()) != "".join(text.split()):
+        raise InvalidInput(
+            f"Expected annot_utt to be utt with slots as [name : value], got {annotated[:60]!r}."
+        )
+    rest = {key: value for key, value in record.items() if key not in ("utt", "annot_utt")}
+    if rest.get("user") is None and rest.get("worker_id") is not None:
+        rest["user"] = rest.pop("worker_id")  # moved: a pseudonym for it must replace it
+    return rest | {"text": text, "entities": entities}

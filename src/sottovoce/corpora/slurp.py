@@ -1,0 +1,54 @@
+"""Records of SLURP: `sentence`, `tokens` with their `surface`, `entities` as spans of token ids.
+
+They are recognised in JSONL and in datasets. Without `intent`, the scenario and the action are it.
+Other copies of the text (`sentence`, `sentence_annotation`) are dropped.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sottovoce.corpora.records import OUTSIDE
+from sottovoce.errors import InvalidInput
+
+_READ = frozenset({"sentence", "sentence_annotation", "tokens", "entities", "slurp_id", "intent"})
+
+
+def is_slurp(record: Mapping[str, Any]) -> bool:
+    tokens = record.get("tokens")
+    return isinstance(tokens, list) and bool(tokens) and isinstance(tokens[0], Mapping)
+
+
+def from_slurp(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The object in tokens form (see `objects`).
+
+    >>> from_slurp({"slurp_id": 7, "sentence": "wake me at nine", "scenario": "alarm",
+    ...             "action": "set", "tokens": [{"surface": word} for word in
+    ...             ("wake", "me", "at", "nine")], "entities": [{"span": [3], "type": "time"}]})
+    {'tokens': ['wake', 'me', 'at', 'nine'], 'slots': ['O', 'O', 'O', 'B-time'],
+     'intent': 'alarm_set', 'id': 7, 'scenario': 'alarm', 'action': 'set'}
+    """
+    try:
+        tokens = [token["surface"] for token in record["tokens"]]
+        slots = [OUTSIDE] * len(tokens)
+        for entity in record.get("entities") or ():
+            places = sorted(entity["span"])
+            if not places or places != list(range(places[0], places[0] + len(places))):
+                raise InvalidInput(f"Expected a span of neighbouring tokens, got {entity}.")
+            if places[0] < 0 or places[-1] >= len(tokens):
+                raise InvalidInput(f"Expected a span within {len(tokens)} tokens, got {entity}.")
+            for place in places:
+                if slots[place] != OUTSIDE:
+                    raise InvalidInput(f"Expected entities that do not overlap, got {entity}.")
+                slots[place] = f"{'B' if place == places[0] else 'I'}-{entity['type']}"
+    except (KeyError, TypeError) as problem:
+        raise InvalidInput(
+            "Expected a record of SLURP, with surface in every token and span and type in every "
+            f"entity, but {problem!r}."
+        ) from problem
+    intent = record.get("intent")
+    if not intent and record.get("scenario") and record.get("action"):
+        intent = f"{record['scenario']}_{record['action']}"
+    found: dict[str, Any] = {"tokens": tokens, "slots": slots, "intent": intent}
+    if record.get("slurp_id") is not None:
+        found["id"] = record["slurp_id"]
+    return found | {key: value for key, value in record.items() if key not in _READ}

@@ -1,0 +1,60 @@
+"""Refusals before the first step: data that no model of intents and slots can be learnt from."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sottovoce.corpora import OUTSIDE, Utterance
+from sottovoce.errors import InvalidInput
+from sottovoce.nlu.fit.settings import Settings
+from sottovoce.privacy.guarantee import Unit
+
+
+def check_trainable(settings: Settings, utterances: Sequence[Utterance]) -> None:
+    """Refuse data without labels, and less of it than one batch.
+
+    >>> call = Utterance(tokens=("call", "mum"), slots=("O", "B-who"))
+    >>> check_trainable(Settings(), [call, call])
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected an intent for every training utterance, got none for
+    'call mum' (2 of 2): add intents, or leave these utterances out.
+    """
+    if not utterances:
+        raise InvalidInput("Expected labelled utterances to train on, got none.")
+    unlabelled = [utterance for utterance in utterances if not utterance.intent]
+    if len(unlabelled) == len(utterances) and all({*u.slots} == {OUTSIDE} for u in utterances):
+        raise InvalidInput(
+            f"Expected labelled utterances to train on, got {len(utterances):,} without intents "
+            "and slots: add labels."
+        )
+    if unlabelled:
+        raise InvalidInput(
+            "Expected an intent for every training utterance, got none for "
+            f"{unlabelled[0].text[:40]!r} ({len(unlabelled):,} of {len(utterances):,}): add "
+            "intents, or leave these utterances out."
+        )
+    if settings.unit is not Unit.USER:
+        units = len(utterances)
+    elif all(utterance.user for utterance in utterances):
+        units = len({utterance.user for utterance in utterances})
+    else:
+        return  # `owners_of` says who lacks a user
+    if units < 2:
+        raise InvalidInput(f"Expected at least two {settings.unit}s to train on, got one.")
+    units = max(units, settings.population or 0)  # a batch is a share of the declared population
+    if settings.batch_size is not None and settings.batch_size > units:
+        raise InvalidInput(
+            f"Expected at least as many {settings.unit}s as the batch size of "
+            f"{settings.batch_size:,}, got {units:,}: choose a smaller batch size."
+        )
+
+
+def check_samples(settings: Settings, data: str | Path) -> None:
+    """Refuse samples that are part of the private data: they are learnt without noise."""
+    if settings.samples is None:
+        return
+    learnt, private = Path(settings.samples).resolve(), Path(data).resolve()
+    if learnt.is_relative_to(private) or private.is_relative_to(learnt):
+        raise InvalidInput(
+            f"Expected public samples, got {settings.samples}, which is or holds a part of the "
+            "data that is to be protected."
+        )

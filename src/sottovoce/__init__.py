@@ -2,7 +2,8 @@
 
 The objects that matter, imported when they are first used (torch only for training and models):
 
-    from sottovoce import Deidentifier, Ledger, Plan, PrivateTraining, Report, audit_model
+    from sottovoce import Deidentifier, Ledger, Personaliser, Plan, PrivateTraining, Report
+    from sottovoce import audit_model, load, train
 """
 
 from typing import TYPE_CHECKING
@@ -12,6 +13,9 @@ from sottovoce._lazy import lazily
 if TYPE_CHECKING:
     from sottovoce.audit import audit_model as audit_model
     from sottovoce.deid import Deidentifier as Deidentifier
+    from sottovoce.nlu import load as load
+    from sottovoce.nlu import train as train
+    from sottovoce.personalize import Personaliser as Personaliser
     from sottovoce.privacy.budget import Budget as Budget
     from sottovoce.privacy.guarantee import Guarantee as Guarantee
     from sottovoce.privacy.ledger import Ledger as Ledger
@@ -26,10 +30,13 @@ _EXPORTS = {
     "Deidentifier": "sottovoce.deid",
     "Guarantee": "sottovoce.privacy",
     "Ledger": "sottovoce.privacy",
+    "Personaliser": "sottovoce.personalize",
     "Plan": "sottovoce.training",
     "PrivateTraining": "sottovoce.training",
     "Report": "sottovoce.report",
     "audit_model": "sottovoce.audit",
+    "load": "sottovoce.nlu",
+    "train": "sottovoce.nlu",
 }
 
 __all__ = [
@@ -37,11 +44,14 @@ __all__ = [
     "Deidentifier",
     "Guarantee",
     "Ledger",
+    "Personaliser",
     "Plan",
     "PrivateTraining",
     "Report",
     "__version__",
     "audit_model",
+    "load",
+    "train",
 ]
 
 __getattr__ = lazily(__name__, _EXPORTS)

@@ -76,7 +76,7 @@ def _delimited(delimiter: str, *suffixes: str) -> Format:
     )
 
 
-def _only_read(stream: BinaryIO, utterances: Iterable[Utterance], columns: Columns) -> int:
+def _only_read(*_: object) -> int:
     raise InvalidInput("Expected a format to write, got rasa, which is only read.")
 
 

@@ -6,11 +6,15 @@ the command line prints their text as one sentence and exits with 2.
 
 
 class SottovoceError(ValueError):
-    """Anything the user can mend."""
+    """Errors users can fix."""
 
 
 class InvalidInput(SottovoceError):
     """An argument, an option or a file is not what it has to be."""
+
+
+class MissingExtra(ModuleNotFoundError, SottovoceError):
+    """An optional package is not installed."""
 
 
 class CannotAccount(SottovoceError):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import click
 
 from sottovoce import __version__
+from sottovoce._extras import explained
 from sottovoce.errors import SottovoceError
 
 VERBS: Mapping[str, str] = {
@@ -51,7 +52,7 @@ def sottovoce() -> None:
 
 
 def main() -> None:
-    """Run the command; whatever a user can mend becomes one sentence and exit code 2."""
+    """Run the command; an error that users can fix becomes one sentence and exit code 2."""
     try:
         sottovoce(standalone_mode=False)
     except click.exceptions.Exit as end:
@@ -61,6 +62,12 @@ def main() -> None:
         sys.exit(130)
     except click.ClickException as problem:
         problem.show()
+        sys.exit(2)
+    except ModuleNotFoundError as problem:
+        missing = explained(problem)
+        if not isinstance(missing, SottovoceError):
+            raise
+        click.echo(f"Error: {missing}", err=True)
         sys.exit(2)
     except SottovoceError as problem:
         click.echo(f"Error: {problem}", err=True)

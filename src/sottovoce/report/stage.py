@@ -129,7 +129,7 @@ def stage_of(
     try:
         if verb == "deid":
             # Reading a ledger needs the kinds of its facts to be known.
-            from sottovoce.deid import facts as _  # noqa: F401
+            from sottovoce.deid.statement import facts as _  # noqa: F401
         return Stage(
             name=name,
             verb=verb,

@@ -1,12 +1,17 @@
 """Private optimisation of any torch model: exact clipping, eDP-SGD, many workers."""
 
-from sottovoce.training.averaging import TailAverage
-from sottovoce.training.distributed.workers import Worker, join_workers, leave_workers
-from sottovoce.training.edpsgd.scaling import LayerScales
-from sottovoce.training.errors import WorkerLost
-from sottovoce.training.plan import ClippingStyle, Method, Plan
-from sottovoce.training.private import PrivateTraining
-from sottovoce.training.step import Step
+from sottovoce._extras import explained
+
+try:
+    from sottovoce.training.averaging import TailAverage
+    from sottovoce.training.distributed.workers import Worker, join_workers, leave_workers
+    from sottovoce.training.edpsgd.scaling import LayerScales
+    from sottovoce.training.errors import WorkerLost
+    from sottovoce.training.plan import ClippingStyle, Method, Plan
+    from sottovoce.training.private import PrivateTraining
+    from sottovoce.training.step import Step
+except ModuleNotFoundError as missing:
+    raise explained(missing) from missing
 
 __all__ = [
     "ClippingStyle",

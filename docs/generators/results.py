@@ -24,8 +24,8 @@ INTRODUCTION = """\
 One table per topic. The command above each table writes the file that the table is made from; the
 file has the details: every run, all settings, versions. The linked page explains the figures.
 
-All runs are from a shared machine with two cores. Ratios compare systems that took turns in the same
-run. Absolute times say little about other machines.
+All runs are from a shared machine with two cores. Ratios compare systems that took turns in the
+same run. Absolute times say little about other machines.
 """
 
 # Where a file does not say how it was made, and the script alone would not make all of it.
@@ -79,6 +79,11 @@ def training_page() -> str:
     if len(_BLOCK.findall(text)) != 1:
         raise ValueError(f"Expected one block of a table in {TRAINING.name}, got another number.")
     return _BLOCK.sub(lambda found: f"{found[1]}\n{table(training_cost(data))}\n\n{found[2]}", text)
+
+
+def training_plot() -> str:
+    """The plot of the benchmark, copied to where pages can show it."""
+    return (RESULTS / "training.svg").read_text()
 
 
 def command(stem: str, data: Any) -> str:

@@ -5,13 +5,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test lint bench bench-quick docs clean
 
 help:
 	@echo "make demo   set up .venv and run the demo"
 	@echo "make test   set up .venv with development tools, check the code and run all tests"
 	@echo "make lint   ruff, mypy --strict and the import layers"
-	@echo "make bench  run the benchmarks and write benchmarks/results"
+	@echo "make bench  run the benchmarks and write benchmarks/results (DATA=FOLDER: public datasets)"
+	@echo "make bench-quick  run a tiny version of each, and leave benchmarks/results alone"
 	@echo "make docs   generate the reference pages and build the site into site/"
 	@echo "make clean  remove .venv and caches"
 
@@ -32,8 +33,12 @@ lint: .venv/developer
 	@echo "== import layers"
 	@$(BIN)/lint-imports
 
+# Every benchmark runs, also after one that failed (see benchmarks/README.md). QUICK=1: tiny ones.
 bench: .venv/developer
-	@for race in benchmarks/*.py; do echo "== $$race"; $(BIN)/python "$$race" || exit 1; done
+	@$(BIN)/python benchmarks $(if $(QUICK),--quick) $(if $(DATA),--data "$(DATA)")
+
+bench-quick:
+	@$(MAKE) --no-print-directory bench QUICK=1
 
 docs: .venv/developer
 	@$(BIN)/python -m docs.generators

@@ -5,23 +5,20 @@ q = 0.007, delta = 5e-4) in interleaved rounds; the peer composes with its defau
 (10 epochs) or 1e-2 (100 epochs), the choice that its memory allows.
 """
 
-import argparse
-import json
 import platform
 import statistics
 import time
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 
 from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from rich.console import Console
 from rich.table import Table
 
+from helpers.options import options_of, parser_of, tell, write
 from sottovoce.privacy.recipes import Decay, Method, TrainingRecipe
 
-RESULTS = Path(__file__).parent / "results" / "accounting.json"
 # (epochs, grid of the peer, seconds we promise)
 CASES = ((10, 1e-4, 2.0), (100, 1e-2, 15.0))
 
@@ -78,11 +75,11 @@ def race(epochs: int, grid: float, promised: float, rounds: int) -> dict[str, fl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    results = [race(*case, rounds=options.rounds) for case in CASES]
+    parser = parser_of(__file__, __doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="rounds the medians are taken over")
+    given = options_of(parser, quick={"rounds": 1})
+    cases = CASES[:1] if given.quick else CASES
+    results = [race(*case, rounds=given.rounds) for case in cases]
     table = Table(title="Accounting a decaying schedule of 140 steps an epoch (CPU time)")
     for heading in ("epochs", "ours", "epsilon", "dp-accounting", "epsilon", "ratio", "promised"):
         table.add_column(heading, justify="right")
@@ -102,7 +99,8 @@ def main() -> None:
         "python": platform.python_version(),
         "dp-accounting": version("dp-accounting"),
     }
-    options.json.write_text(json.dumps(report, indent=2) + "\n")
+    write(given.output, report)
+    tell(given.output)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,24 @@
 """What the attacks find and the bounds prove, on small models of text corpora.
 
     python benchmarks/audit.py                    the built-in corpora
-    python benchmarks/audit.py --snips FOLDER     SNIPS as well (its train.jsonl.gz)
+    python benchmarks/audit.py --data FOLDER      SNIPS as well (FOLDER/nlu/snips/train.jsonl.gz)
+    python benchmarks/audit.py --snips FOLDER     the same (FOLDER/train.jsonl.gz)
 
 The models are logistic regressions on hashed words (tests/audit/trainer.py), trained by plain
 gradient descent, by exact DP-SGD at epsilon 8, and by eDP-SGD as printed. Every training is seeded,
 so the figures repeat; the timings do not.
 """
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from helpers.options import options_of, parser_of, tell, write
 from sottovoce.audit import (
     AttackOutcome,
     Candidates,
@@ -50,10 +50,24 @@ from sottovoce.privacy.recipes import Method, TrainingRecipe
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.audit.trainer import Model, PrivateTraining, PublishedTraining, train_sgd
 
-RESULTS = Path(__file__).parent / "results" / "audit.json"
-SIZE, BUCKETS, REFERENCES, CANARIES, SECRETS = 1000, 1024, 4, 500, 10
+BUCKETS = 1024
 DELTA, RATE, STEPS = 5e-4, 0.05, 200
 METHODS = ("sgd", "dp-sgd, epsilon 8", "edp-sgd as printed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How much is trained and attacked: members, reference models, canaries, secrets."""
+
+    size: int
+    references: int
+    canaries: int
+    secrets: int
+    domains: Sequence[str] = DOMAINS
+
+
+FULL = Scale(size=1000, references=4, canaries=500, secrets=10)
+QUICK = Scale(size=100, references=2, canaries=50, secrets=2, domains=("communication",))
 
 Train = Callable[[Model, Sequence[Utterance], NoiseSource], float | None]
 
@@ -91,7 +105,9 @@ def methods() -> list[Train]:
     return [by_heart, private(exact), private(printed)]
 
 
-def attack(train: Train, tried: Candidates[Utterance], public: Sequence[Utterance]) -> Any:
+def attack(
+    train: Train, tried: Candidates[Utterance], public: Sequence[Utterance], scale: Scale
+) -> Any:
     """Utility, guarantee, all attacks, the canary bound and the exposure of one method."""
     source = NoiseSource.seeded(1)
     intents = tuple(sorted({u.intent for u in (*tried.members, *tried.non_members)}))
@@ -106,12 +122,13 @@ def attack(train: Train, tried: Candidates[Utterance], public: Sequence[Utteranc
     references = train_references(
         [*tried.members, *tried.non_members],
         lambda records, index: fresh(records).score,
-        models=REFERENCES,
+        models=scale.references,
         source=source,
     )
-    shadow = fresh(public[:SIZE], tuple(sorted({u.intent for u in public})))
+    size = scale.size
+    shadow = fresh(public[:size], tuple(sorted({u.intent for u in public})))
     teacher = ShadowAttack.learn(
-        *(sorted_features(shadow.probabilities(half)) for half in (public[:SIZE], public[SIZE:]))
+        *(sorted_features(shadow.probabilities(half)) for half in (public[:size], public[size:]))
     )
     members, non_members = (
         teacher.score(sorted_features(target.probabilities(group)))
@@ -131,8 +148,8 @@ def attack(train: Train, tried: Candidates[Utterance], public: Sequence[Utteranc
         "guarantee_epsilon": epsilon,
         "attacks": {outcome.attack: figures(outcome) for outcome in outcomes},
         "strongest": strongest(outcomes).attack,
-        "canaries": canary_bound(fresh, tried, intents, source),
-        "mean_exposure_bits": round(exposure(fresh, tried, intents, source), 2),
+        "canaries": canary_bound(fresh, tried, intents, source, scale.canaries),
+        "mean_exposure_bits": round(exposure(fresh, tried, intents, source, scale.secrets), 2),
     }
 
 
@@ -149,9 +166,10 @@ def canary_bound(
     tried: Candidates[Utterance],
     intents: tuple[str, ...],
     source: NoiseSource,
+    count: int,
 ) -> dict[str, Any]:
     vocabulary = sorted({token for u in tried.members for token in u.tokens})
-    planted = text_canaries(CANARIES, vocabulary=vocabulary, intents=intents, source=source)
+    planted = text_canaries(count, vocabulary=vocabulary, intents=intents, source=source)
     model = fresh([*tried.members, *planted.chosen()])
     bound = one_run_audit(
         model.score(planted.utterances), planted.included, delta=DELTA, source=source
@@ -164,10 +182,11 @@ def exposure(
     tried: Candidates[Utterance],
     intents: tuple[str, ...],
     source: NoiseSource,
+    count: int,
 ) -> float:
     """Mean bits of planted four-digit numbers; 1.44 without memory, 13.29 at most."""
     number = SecretFormat(carrier="redial # # # #", intent=intents[0], slot="phone_number")
-    secrets = number.draw(SECRETS, source)
+    secrets = number.draw(count, source)
     model = fresh([*tried.members, *map(number.utterance, secrets)])
     every = model.score([number.utterance(each) for each in range(number.size)])
 
@@ -177,16 +196,19 @@ def exposure(
     return mean_exposure([exact_exposure(score, s, candidates=number.size) for s in secrets])
 
 
-def corpora(snips: Path | None) -> Iterable[tuple[str, list[Utterance], list[Utterance]]]:
-    for domain in DOMAINS:
-        spoken = list(generate(domain, size=6 * SIZE, seed=1))
-        yield domain, spoken[: 3 * SIZE], spoken[3 * SIZE :]
+def corpora(
+    snips: Path | None, scale: Scale
+) -> Iterable[tuple[str, list[Utterance], list[Utterance]]]:
+    part = 3 * scale.size
+    for domain in scale.domains:
+        spoken = list(generate(domain, size=2 * part, seed=1))
+        yield domain, spoken[:part], spoken[part:]
     if snips is not None:
         # Only part of it is trained on: the rest of its training data are the non-members.
         spoken = list(read(snips / "train.jsonl.gz"))
         order = NoiseSource.seeded(2).words(len(spoken)).argsort().tolist()
         mixed = [spoken[place] for place in order]
-        yield "snips", mixed[: 3 * SIZE], mixed[3 * SIZE : 6 * SIZE]
+        yield "snips", mixed[:part], mixed[part : 2 * part]
 
 
 def seconds(bound: Callable[..., object]) -> float:
@@ -196,7 +218,7 @@ def seconds(bound: Callable[..., object]) -> float:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The figures as docs/audit.md shows them."""
+    """The figures as docs/reproductions/audit.md shows them."""
     head = ["corpus, method", "accuracy", "guarantee", "loss", "shadow", "LiRA", "RMIA",
             "found at 1 %", "canaries", "exposure"]  # fmt: skip
     lines = [head, ["---"] * len(head)]
@@ -216,18 +238,25 @@ def table(result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--snips", type=Path, help="folder with train.jsonl.gz")
-    snips = parser.parse_args().snips
+    parser = parser_of(__file__, __doc__, data="SNIPS")
+    parser.add_argument(
+        "--snips", type=Path, help="folder with SNIPS' train.jsonl.gz (default: DATA/nlu/snips)"
+    )
+    given = options_of(parser)
+    scale = QUICK if given.quick else FULL
+    snips = given.snips or given.data / "nlu" / "snips"
+    if not (snips / "train.jsonl.gz").exists():
+        print(f"Without SNIPS: {snips} has no train.jsonl.gz.")
+        snips = None
     trainings = dict(zip(METHODS, methods(), strict=True))
     rows: dict[str, Any] = {}
-    public = list(generate("video", size=2 * SIZE, seed=9))
-    for name, training, test in corpora(snips):
+    public = list(generate("video", size=2 * scale.size, seed=9))
+    for name, training, test in corpora(snips, scale):
         source = NoiseSource.seeded(3)
-        tried = candidates(training, test, sentence=words, source=source, most=SIZE)
+        tried = candidates(training, test, sentence=words, source=source, most=scale.size)
         rows[name] = {"left_out": asdict(tried.left_out)}
         for method, train in trainings.items():
-            rows[name][method] = attack(train, tried, public)
+            rows[name][method] = attack(train, tried, public, scale)
     result = {
         "command": "python benchmarks/audit.py" + (" --snips FOLDER" if snips else ""),
         "delta": DELTA,
@@ -238,9 +267,9 @@ def main() -> None:
             "one-run-gdp": seconds(one_run_gaussian_bound),
         },
     }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    write(given.output, result)
     print(table(result))
+    tell(given.output)
 
 
 if __name__ == "__main__":

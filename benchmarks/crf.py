@@ -5,18 +5,13 @@ round, so that a busy machine slows both; the figures are medians of process CPU
 ours while a keeper records the gradient of every sentence for exact clipping, the weighted sum
 included. Losses and gradients of both are compared before anything is timed.
 
-    python benchmarks/crf.py --json benchmarks/results/crf.json
+    python benchmarks/crf.py
 """
 
-import argparse
-import json
-import platform
 import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +20,8 @@ from rich.table import Table
 from torch import Tensor
 from torchcrf import CRF
 
+from helpers.machine import cpu_name, versions
+from helpers.options import options_of, parser_of, tell, write
 from noise import cpu_name
 from sottovoce.nlu.crf.linear_chain import Crf
 from sottovoce.nlu.crf.viterbi import decode
@@ -147,27 +144,23 @@ def show(results: list[dict[str, Any]], rounds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Race our CRF against pytorch-crf.")
+    parser = parser_of(__file__, __doc__)
     parser.add_argument("--rounds", type=int, default=21, help="rounds the medians are taken over")
-    default = Path(__file__).parent / "results" / "crf.json"
-    parser.add_argument("--json", type=Path, default=default, help="where the result is written")
-    options = parser.parse_args()
+    given = options_of(parser, quick={"rounds": 1})
 
     torch.set_num_threads(1)
-    results = run(options.rounds)
-    show(results, options.rounds)
+    results = run(given.rounds)
+    show(results, given.rounds)
     report = {
         "tags": TAGS,
-        "rounds": options.rounds,
+        "rounds": given.rounds,
         "clock": "process CPU time",
         "cpu": cpu_name(),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("sottovoce", "torch", "pytorch-crf")},
-        },
+        "versions": versions("sottovoce", "torch", "pytorch-crf"),
         "results": results,
     }
-    options.json.write_text(json.dumps(report, indent=2) + "\n")
+    write(given.output, report)
+    tell(given.output)
 
 
 if __name__ == "__main__":

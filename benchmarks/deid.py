@@ -4,13 +4,12 @@
     python benchmarks/deid.py --data FOLDER    and recall on public datasets (CoNLL-2003, Presidio)
     python benchmarks/deid.py --only recall    one part (speed, memory, recall); the others stay
     python benchmarks/deid.py --gigabyte       a file of 1 GB: memory, time, and a run killed midway
-    python benchmarks/deid.py --size N         tokens of the speed test
+    python benchmarks/deid.py --size N         utterances of the speed test
 
-Where Presidio and spaCy are installed, they run beside (see `deid_race`). Times are those of the
-processor: other work on the machine does not count.
+Where Presidio and spaCy are installed, they run beside (see helpers/deid_race.py). Times are those
+of the processor: other work on the machine does not count.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -18,13 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from deid_race import TARGETS, Figures, corpus, race
+from helpers.deid_race import REPEATS, TARGETS, Figures, corpus, race
+from helpers.options import options_of, parser_of, tell, write
 from sottovoce.corpora import Utterance, read
 from sottovoce.corpora.synthetic import DOMAINS, generate, write_jsonl
 from sottovoce.deid import LabelMap, mapping
@@ -32,7 +32,6 @@ from sottovoce.deid.detect import detector, evaluate
 from sottovoce.deid.detect.crf.threshold import choose_caution
 from sottovoce.deid.detect.crf.training import train
 
-RESULTS = Path(__file__).parent / "results" / "deid.json"
 CAUTION = 0.98
 NEWS_RECALL = 0.98
 """The share of the private words of CoNLL-2003's valid part that its caution has to find."""
@@ -75,7 +74,7 @@ def release_alone(source: Path, target: Path, kill_after: float | None = None) -
 def peak_memory(size: int) -> Figures:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "in.jsonl")
-        write_jsonl(source, "communication", size=size, users=1000)
+        write_jsonl(source, "communication", size=size, users=min(size, 1000))
         return {"utterances": size, **release_alone(source, Path(folder, "out.jsonl"))}
 
 
@@ -105,11 +104,11 @@ def gigabyte(size: int, folder: Path | None) -> Figures:
     }
 
 
-def recalls() -> Figures:
+def recalls(size: int) -> Figures:
     labels = mapping("built-in")
     found = {}
     for domain in DOMAINS:
-        tested = evaluate(detector("tagger"), generate(domain, size=3000, seed=77), labels)
+        tested = evaluate(detector("tagger"), generate(domain, size=size, seed=77), labels)
         found[domain] = _recall(tested.to_json())
     return found
 
@@ -185,31 +184,40 @@ def show(results: Figures) -> None:
     Console().print(table)
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = parser_of(__file__, __doc__, data="recall on CoNLL-2003 and Presidio's sentences")
     parser.add_argument("--size", type=int, default=12_000, help="utterances of the speed test")
     parser.add_argument("--memory-size", type=int, default=200_000, help="utterances of the file")
-    parser.add_argument("--data", type=Path, help="folder of public datasets")
+    parser.add_argument("--recall-size", type=int, default=3000, help="utterances a domain")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="rounds of the speed test")
     parser.add_argument("--only", choices=PARTS, action="append", help="a part; repeatable")
     parser.add_argument("--gigabyte", action="store_true", help="the run on a large file alone")
     parser.add_argument("--bytes", type=int, default=GIGABYTE, help="size of the large file")
     parser.add_argument("--folder", type=Path, help="where the large file may be")
-    options = parser.parse_args(None if arguments is None else list(arguments))
+    small = {"size": 300, "memory_size": 2000, "recall_size": 200, "repeats": 1, "bytes": 10**7}
+    options = options_of(parser, arguments, quick=small)
     parts = options.only or ([] if options.gigabyte else PARTS)
     results: Figures = {"machine": f"{platform.machine()}, Python {platform.python_version()}"}
     if "speed" in parts:
-        results |= race(corpus(options.size))
+        results |= race(corpus(options.size), options.repeats)
     if "memory" in parts:
         sizes = (options.memory_size // 10, options.memory_size)
         results["memory"] = [peak_memory(size) for size in sizes]
     if "recall" in parts:
-        results["recall"] = recalls() | (public_recalls(options.data) if options.data else {})
+        results["recall"] = recalls(options.recall_size)
+        if options.quick or not (options.data / "ner").is_dir():
+            why = "--quick" if options.quick else f"{options.data} does not hold them"
+            print(f"Recall on the built-in corpora alone, without the public ones: {why}.")
+        else:
+            results["recall"] |= public_recalls(options.data)
     if options.gigabyte:
         results["gigabyte"] = gigabyte(options.bytes, options.folder)
     # Read as late as this, so that parts that were measured meanwhile are kept.
-    results = (json.loads(RESULTS.read_text()) if RESULTS.exists() else {}) | results
-    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    path = options.output
+    results = (json.loads(path.read_text()) if path.exists() else {}) | results
+    write(path, results)
     show(results)
+    tell(path)
 
 
 if __name__ == "__main__":

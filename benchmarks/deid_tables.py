@@ -10,15 +10,12 @@ CLC. Runs differ in what they learn from and in what was drawn. Every finished c
 second call goes on.
 """
 
-import argparse
 import json
 import math
-import platform
 import statistics
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +23,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from deid_cells import (
+from helpers.deid_cells import (
     ENTITIES,
     EVERY_SLOT,
     FOLDERS,
@@ -41,15 +38,14 @@ from deid_cells import (
     transformed,
     vectors_of,
 )
+from helpers.machine import versions
+from helpers.options import options_of, parser_of, tell, without_data, write
 from sottovoce.deid import Setting
 from sottovoce.errors import InvalidInput
-from sottovoce.io.atomic import text_output
 from sottovoce.nlu.fit.recipes import ModelKind
 from sottovoce.nlu.fit.settings import Settings
 
 MEANS = "Every cell is the mean of"
-RESULTS = Path(__file__).parent / "results" / "deid_tables.json"
-
 NONE = Row(name="none")
 REDACT, TYPED, NAMED = PLACEHOLDERS = tuple(
     Row(name=each, setting=Setting(strategy=each)) for each in ("redact", "typed", "named")
@@ -120,6 +116,7 @@ class Scope:
 
 
 REDUCED = Scope(runs=3, sizes=Sizes(train=300, test=400), tuned=Sizes(train=300, test=400))
+QUICK = Scope(runs=1, sizes=Sizes(train=30, test=30), tuned=Sizes(train=30, test=30))
 FULL = Scope(
     runs=10,
     sizes=Sizes(train=None, test=None),
@@ -156,8 +153,7 @@ def run(
                 found = {key: round(value, 5) for key, value in found.items()}
                 cell = results["cells"].setdefault(_key(name, model, row), cost | {"runs": []})
                 cell["runs"].append(found)
-                with text_output(path) as stream:
-                    stream.write(json.dumps(results, indent=1) + "\n")
+                write(path, results, indent=1)
                 say(f"run {number + 1}, {name}, {model}, {row.name}: {found['value']:.3f}")
         kept.forget()
     return results
@@ -246,10 +242,7 @@ def _runs_of(results: Results, name: str, model: str, row: Row) -> int:
 def _resumed(path: Path, scope: Scope) -> Results:
     fresh = {
         "scope": scope.to_json(),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("sottovoce", "torch", "transformers")},
-        },
+        "versions": versions("sottovoce", "torch", "transformers"),
         "cells": {},
     }
     if not path.exists():
@@ -261,27 +254,27 @@ def _resumed(path: Path, scope: Scope) -> Results:
     return saved | {"scope": fresh["scope"]}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", type=Path, help="folder with the public sets")
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = parser_of(__file__, __doc__, data="all of it")
     parser.add_argument("--full", action="store_true", help="all utterances, models and ten runs")
     parser.add_argument("--runs", type=int, help="how many runs")
     parser.add_argument("--only", nargs="*", default=[], choices=list(FOLDERS), help="these sets")
-    parser.add_argument("--json", type=Path, default=RESULTS, help="where the result is written")
     parser.add_argument(
         "--page", type=Path, help="Markdown page whose tables are brought up to date"
     )
-    options = parser.parse_args()
-    if options.data is None:
-        print("The tables of de-identification need public sets: --data PATH. Nothing was run.")
-        return
+    options = options_of(parser, arguments, quick={"only": ["snips"]})
+    if not (options.data / "nlu").is_dir():
+        without_data(options, "nlu")
     torch.set_num_threads(1)
-    scope = FULL if options.full else REDUCED
+    scope = QUICK if options.quick else FULL if options.full else REDUCED
     scope = replace(scope, runs=options.runs or scope.runs)
     console = Console()
-    results = run(options.data, scope, options.json, options.only, say=console.log)
+    results = run(options.data, scope, options.output, options.only, say=console.log)
+    tell(options.output)
     titles = ("Table 2", "SNIPS, every slot private", "Figure 1: AMI-NE")
     for title, lines in zip(titles, pages(results), strict=True):
+        if len(lines) == 1:
+            continue
         shown = Table(*lines[0], title=title)
         for line in lines[1:]:
             shown.add_row(*line)

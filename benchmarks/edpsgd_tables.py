@@ -1,7 +1,7 @@
 """The two tables of the eDP-SGD paper, with what its epsilons are worth beside them.
 
     python benchmarks/edpsgd_tables.py --data PATH [--vectors FILE] [--full]
-    python benchmarks/edpsgd_tables.py --page docs/edpsgd-tables.md      # only renew the page
+    python benchmarks/edpsgd_tables.py --page docs/reproductions/edpsgd-tables.md
 
 Table 1: semantic error rate, AUC of the shadow attack, and epsilon, by model, corpus and method.
 PATH holds `nlu/atis`, `nlu/snips` and `nlu/nlu-eval`; what is not there is left out. Every finished
@@ -9,7 +9,6 @@ cell is saved, and a run that was interrupted goes on. Table 2 is the race of be
 by reference, so that times are measured in one place.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -19,12 +18,12 @@ from typing import Any
 
 import torch
 
-from edpsgd_models import FULL, REDUCED, Models, Scale
-from edpsgd_study import METHODS, PUBLIC, Group, corpora
+from helpers.edpsgd_models import FULL, QUICK, REDUCED, Models, Scale
+from helpers.edpsgd_study import METHODS, PUBLIC, Group, corpora
+from helpers.options import RESULTS, options_of, parser_of, tell, without_data, write
 from sottovoce.corpora.synthetic import DOMAINS
 from sottovoce.nlu.fit.recipes import ModelKind
 
-RESULTS = Path(__file__).parent / "results"
 RACE = "training.json"
 FACTORS = ("textbook", "opacus", "opacus-ghost", "dp-sgd", "edp-sgd")
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
@@ -36,7 +35,7 @@ def run(scale: Scale, data: Path, vectors: Path | None, path: Path, kinds: Seque
     """All cells that `path` does not have yet; it is written after each."""
     report = begun(path)
     report["table_2"] = table_2(RESULTS / RACE)
-    write(path, report)
+    write(path, report, indent=1)
     known = corpora(data, scale)
     if left := [name for name in PUBLIC if name not in known]:
         print(f"Left out, because {data / 'nlu'} does not hold them: {', '.join(left)}.")
@@ -55,7 +54,7 @@ def run(scale: Scale, data: Path, vectors: Path | None, path: Path, kinds: Seque
                     row[method] = groups[method].figures(name)
                     row[method]["cpu_seconds"] = round(time.process_time() - start, 1)
                     with_changes(row)
-                    write(path, report)
+                    write(path, report, indent=1)
                     print(kind, name, method, json.dumps(row[method]), flush=True)
     return report
 
@@ -79,13 +78,6 @@ def keep(report: Report, kind: str, setting: Report) -> None:
     if report["settings"].get(kind) != setting:
         report["table_1"].pop(kind, None)
     report["settings"][str(kind)] = setting
-
-
-def write(path: Path, report: Report) -> None:
-    """Whole or not at all: the file is what an interrupted run goes on from."""
-    beside = path.with_suffix(".tmp")
-    beside.write_text(json.dumps(report, indent=1) + "\n")
-    beside.replace(path)
 
 
 def with_changes(row: Report) -> None:
@@ -187,25 +179,27 @@ def renew(page: Path, report: Report) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder of the public datasets")
+    parser = parser_of(__file__, __doc__, data="ATIS, SNIPS and NLU-Evaluation")
     parser.add_argument("--vectors", type=Path, help="public word vectors for the CLC")
     parser.add_argument("--full", action="store_true", help="the paper's sizes; takes days")
-    parser.add_argument("--kinds", nargs="+", choices=["bert", "clc"], default=["bert", "clc"])
-    parser.add_argument("--json", type=Path, help="where cells are kept")
+    parser.add_argument(
+        "--kinds", nargs="+", choices=["bert", "clc"], default=["bert", "clc"], help="models"
+    )
     parser.add_argument("--page", type=Path, help="only renew the tables of this page")
-    given = parser.parse_args(arguments)
-    name = "edpsgd_tables_full.json" if given.full else "edpsgd_tables.json"
-    path = given.json or RESULTS / name
+    given = options_of(parser, arguments, quick={"kinds": ["clc"]})
+    path: Path = given.output
+    if given.full and path == given.default_output:
+        path = path.with_name("edpsgd_tables_full.json")
     if given.page is not None:
         renew(given.page, json.loads(path.read_text()))
         return
-    if given.data is None:
-        print("Nothing to do: give the folder of the public datasets with --data PATH.")
-        return
+    if not (given.data / "nlu").is_dir():
+        without_data(given, "nlu")
     torch.set_num_threads(1)
-    report = run(FULL if given.full else REDUCED, given.data, given.vectors, path, given.kinds)
+    scale = QUICK if given.quick else FULL if given.full else REDUCED
+    report = run(scale, given.data, given.vectors, path, given.kinds)
     print(markdown(report))
+    tell(path)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,14 @@ Every client says fifty words a round by Zipf's law, capped for user-level priva
 memory, and the bytes that a real network would carry are written to results/federation.json.
 """
 
-import argparse
 import json
 import platform
 import resource
 import time
-from pathlib import Path
 
 import numpy as np
 
+from helpers.options import options_of, parser_of, tell, write
 from sottovoce.personalize.federated.caps import Caps
 from sottovoce.personalize.federated.counting import Counting
 from sottovoce.personalize.federated.federation import ledger_for, server_for
@@ -24,7 +23,6 @@ from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.guarantee import Unit
 
-RESULTS = Path(__file__).parent / "results" / "federation.json"
 SAID = 50
 UNIT = 64
 
@@ -45,10 +43,10 @@ class ZipfClient:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = parser_of(__file__, __doc__)
     for name, default in (("clients", 10_000), ("rounds", 10), ("words", 10_000)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    given = parser.parse_args()
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"how many {name}")
+    given = options_of(parser, quick={"clients": 100, "rounds": 2, "words": 1000})
     zipf = 1 / np.arange(1, given.words + 1)
     unigram = zipf / zipf.sum()
     names = (*(f"w{i}" for i in range(given.words - 1)), UNKNOWN)
@@ -82,7 +80,8 @@ def main() -> None:
         "total_variation_from_truth": round(0.5 * float(np.abs(server.q_bar - unigram).sum()), 4),
     }
     print(json.dumps(found, indent=1))
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    write(given.output, found, indent=1)
+    tell(given.output)
 
 
 if __name__ == "__main__":

@@ -5,19 +5,14 @@ Twister. All fill the same number of values on one thread; the contestants take 
 round, so that a busy machine slows all of them; the figures are medians of process CPU time. A
 source with a seed never uses the compiled kernel, which gives the row "without the kernel".
 
-    python benchmarks/noise.py --json benchmarks/results/noise.json
+    python benchmarks/noise.py
 """
 
-import argparse
-import json
-import platform
 import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +20,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from helpers.machine import cpu_name, versions
+from helpers.options import options_of, parser_of, tell, write
 from sottovoce.privacy.noise import (
     NoiseSource,
     discrete_laplace,
@@ -128,13 +125,6 @@ def _row(noise: str, median: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def cpu_name() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
 def show(results: list[dict[str, Any]], n: int, rounds: int) -> None:
     table = Table(title=f"{n:,} values, median of {rounds} rounds, CPU ns a value")
     table.add_column("noise")
@@ -154,29 +144,25 @@ def show(results: list[dict[str, Any]], n: int, rounds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Race secure noise against numpy's and torch's.")
+    parser = parser_of(__file__, __doc__)
     parser.add_argument("--values", type=int, default=10_000_000, help="values a draw")
     parser.add_argument("--rounds", type=int, default=7, help="rounds the medians are taken over")
-    default = Path(__file__).parent / "results" / "noise.json"
-    parser.add_argument("--json", type=Path, default=default, help="where the result is written")
-    options = parser.parse_args()
+    given = options_of(parser, quick={"values": 100_000, "rounds": 1})
 
     torch.set_num_threads(1)
-    results = run(options.values, options.rounds)
-    show(results, options.values, options.rounds)
+    results = run(given.values, given.rounds)
+    show(results, given.values, given.rounds)
     report = {
-        "values": options.values,
-        "rounds": options.rounds,
+        "values": given.values,
+        "rounds": given.rounds,
         "clock": "process CPU time",
         "cpu": cpu_name(),
         "compiled_kernel": kernel.available(),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("sottovoce", "numpy", "torch", "cryptography")},
-        },
+        "versions": versions("sottovoce", "numpy", "torch", "cryptography"),
         "results": results,
     }
-    options.json.write_text(json.dumps(report, indent=2) + "\n")
+    write(given.output, report)
+    tell(given.output)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
 """Scoring N-best lists with the paper's Transformer: a prefix tree in one pass against one by one.
 
-    python benchmarks/rescoring.py
+    python benchmarks/rescoring.py --data FOLDER
 
-Real lists: SNIPS-tts (up to 20 hypotheses, ../shared/data) and, where flite and pocketsphinx are
-installed, 100-best lists recognised on the spot. Interleaved runs, one thread, process time. The
-weights are random: speed does not depend on them, and equality of scores is the harder for it.
+Real lists: SNIPS-tts (up to 20 hypotheses, FOLDER/nbest/snips-tts) and, where flite and
+pocketsphinx are installed, 100-best lists recognised on the spot. Interleaved runs, one thread,
+process time. The weights are random: speed does not depend on them, and equality of scores is the
+harder for it.
 """
 
-import json
 import platform
 import shutil
 import subprocess
 import tempfile
 import time
 import wave
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from helpers.options import options_of, parser_of, tell, without_data, write
 from sottovoce.personalize.lm.neural.model import TransformerLM
 from sottovoce.personalize.lm.neural.trie import PrefixTree, score_one_by_one, score_tree
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vocabulary
@@ -29,8 +31,7 @@ from sottovoce.personalize.nbest.formats import read_nbest
 from sottovoce.personalize.nbest.formats.pocketsphinx import from_decoder
 from sottovoce.personalize.nbest.lists import NBest
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
-RESULTS = Path(__file__).parent / "results" / "rescoring.json"
+SNIPS = "nbest/snips-tts/test.jsonl"
 VOCABULARY = 20_000
 LISTS = 20
 REPEATS = 3
@@ -41,14 +42,15 @@ SENTENCES = [
 ]  # fmt: skip
 
 
-def spoken(size: int = 100) -> list[NBest]:
+def spoken(sentences: list[str], size: int = 100) -> list[NBest]:
     """Sentences said by flite and heard by pocketsphinx."""
     from pocketsphinx import Decoder  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
     decoder = Decoder(samprate=16000, loglevel="FATAL")
     lists = []
     with tempfile.TemporaryDirectory() as folder:
-        for place, (sentence, voice) in enumerate(zip(SENTENCES, ["rms", "awb"] * 2, strict=True)):
+        for place, sentence in enumerate(sentences):
+            voice = ("rms", "awb")[place % 2]
             path = Path(folder, "said.wav")
             subprocess.run(["flite", "-voice", voice, "-t", sentence, "-o", path], check=True)
             with wave.open(str(path)) as sound:
@@ -60,17 +62,18 @@ def spoken(size: int = 100) -> list[NBest]:
     return lists
 
 
-def sources() -> dict[str, list[NBest]]:
+def sources(data: Path, most: int | None = None) -> dict[str, list[NBest]]:
+    """What can be had here; with `most`, so many lists of each at most."""
     found = {}
-    if SHARED.is_dir():
-        snips = list(read_nbest(SHARED / "nbest/snips-tts/test.jsonl"))
+    if (data / SNIPS).exists():
+        snips = list(read_nbest(data / SNIPS))
         snips.sort(key=lambda each: -len(each.hypotheses))
         # As many 20-best lists as there are, and the usual 10-best ones.
         found["SNIPS-tts, 20-best"] = [e for e in snips if len(e.hypotheses) == 20]
         found["SNIPS-tts, 10-best"] = [e for e in snips if len(e.hypotheses) == 10][:LISTS]
-    if shutil.which("flite"):
-        found["flite + pocketsphinx, 100-best"] = spoken()
-    return found
+    if shutil.which("flite") and find_spec("pocketsphinx"):
+        found["flite + pocketsphinx, 100-best"] = spoken(SENTENCES[:most])
+    return {name: lists[:most] for name, lists in found.items()}
 
 
 def model_for(lists: list[NBest]) -> TransformerLM:
@@ -82,12 +85,12 @@ def model_for(lists: list[NBest]) -> TransformerLM:
     )
 
 
-def race(lists: list[NBest]) -> dict[str, Any]:
+def race(lists: list[NBest], repeats: int) -> dict[str, Any]:
     model = model_for(lists)
     factors = np.random.default_rng(0).normal(size=VOCABULARY)
     seconds: dict[str, list[float]] = {"tree": [], "one by one": [], "tree, adapted": []}
     worst = 0.0
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         spent = dict.fromkeys(seconds, 0.0)
         for each in lists:
             sentences = [h.words for h in each.hypotheses]
@@ -121,23 +124,33 @@ def race(lists: list[NBest]) -> dict[str, Any]:
 
 
 def main() -> None:
+    parser = parser_of(__file__, __doc__, data="N-best lists of SNIPS")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="runs of every list")
+    parser.add_argument("--lists", type=int, help="the most lists of a kind (default: all)")
+    given = options_of(parser, quick={"repeats": 1, "lists": 1})
     torch.set_num_threads(1)
-    results = {name: race(lists) for name, lists in sources().items()}
+    found = sources(given.data, given.lists)
+    if not found:
+        without_data(given, f"{SNIPS} (flite and pocketsphinx would do as well)")
+    if not (given.data / SNIPS).exists():
+        print(f"Without SNIPS: {given.data / SNIPS} does not exist.")
+    results = {name: race(lists, given.repeats) for name, lists in found.items()}
     table = Table(title="Prefix tree in one pass against one by one")
     for heading in ("lists", "hypotheses", "words / nodes", "ms a list", "speed-up", "difference"):
         table.add_column(heading)
-    for name, found in results.items():
+    for name, row in results.items():
         table.add_row(
             name,
-            str(found["hypotheses"]),
-            f"{found['words']} / {found['nodes']}",
-            str(found["milliseconds_a_list"]["tree"]),
-            f"{found['speed_up']}x (target {TARGET}x)",
-            f"{found['largest_difference']:.1e}",
+            str(row["hypotheses"]),
+            f"{row['words']} / {row['nodes']}",
+            str(row["milliseconds_a_list"]["tree"]),
+            f"{row['speed_up']}x (target {TARGET}x)",
+            f"{row['largest_difference']:.1e}",
         )
     Console().print(table)
     report = {"machine": platform.machine(), "torch": torch.__version__, "results": results}
-    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+    write(given.output, report, indent=1)
+    tell(given.output)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """The service under load: a thousand requests, fifty at a time, against a real process.
 
     python benchmarks/serve.py               1,000 requests at 50 at a time
-    python benchmarks/serve.py --requests N  others
+    python benchmarks/serve.py --requests N  so many
 
 `sottovoce serve` runs in a process of its own on a free port of this machine. A round to warm up is
 not counted. Then come the requests, most of them to /deidentify with utterances of the built-in
 corpus, and after them the same number again: memory is bounded if the second thousand adds nothing.
 """
 
-import argparse
 import asyncio
 import json
 import platform
@@ -27,9 +26,9 @@ import uvicorn
 from rich.console import Console
 from rich.table import Table
 
+from helpers.options import options_of, parser_of, tell, write
 from sottovoce.corpora.synthetic import generate
 
-RESULTS = Path(__file__).parent / "results" / "serve.json"
 STRATEGIES = ("entity", "word", "typed", "redact", "named")
 GROWTH = 32.0  # mebibytes that the second round may add; a leak of 32 KiB a request would show
 
@@ -124,12 +123,11 @@ def show(rounds: list[Figures]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--requests", type=int, default=1000)
-    parser.add_argument("--at-once", type=int, default=50)
-    parser.add_argument("--json", type=Path, default=RESULTS, help="where to write the figures")
-    arguments = parser.parse_args()
-    rounds = run(arguments.requests, arguments.at_once)
+    parser = parser_of(__file__, __doc__)
+    parser.add_argument("--requests", type=int, default=1000, help="requests a round")
+    parser.add_argument("--at-once", type=int, default=50, help="requests at a time")
+    given = options_of(parser, quick={"requests": 50, "at_once": 10})
+    rounds = run(given.requests, given.at_once)
     show(rounds)
     report = {
         "benchmark": "serve",
@@ -140,8 +138,8 @@ def main() -> int:
         "largest_growth_mebibytes": GROWTH,
         "rounds": rounds,
     }
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(report, indent=2) + "\n")
+    write(given.output, report)
+    tell(given.output)
     errors = sum(figures["errors"] for figures in rounds)
     growth = rounds[1]["rss_after_mebibytes"] - rounds[1]["rss_before_mebibytes"]
     if errors:

@@ -32,12 +32,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from helpers.options import options_of, parser_of, tell, write
+from helpers.taggers import KINDS, Batch, Tagger, make, rows
 from sottovoce.privacy.facts import Sampling
 from sottovoce.training.plan import Method, Plan
 from sottovoce.training.private import PrivateTraining
-from taggers import KINDS, Batch, Tagger, make, rows
 
-RESULTS = Path(__file__).parent / "results"
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.01),
     "adam": lambda parameters: torch.optim.Adam(parameters, lr=1e-3),
@@ -312,22 +312,34 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
-    parser.add_argument("--batches", nargs="+", type=int, default=[SMALLEST, 128, 256])
-    parser.add_argument("--optimizers", nargs="+", default=["sgd", "adam"])
-    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
+    parser = parser_of(__file__, __doc__)
+    parser.add_argument(
+        "--kinds", nargs="+", default=list(KINDS), choices=list(KINDS), help="models"
+    )
+    parser.add_argument(
+        "--batches", nargs="+", type=int, default=[SMALLEST, 128, 256], help="examples of a step"
+    )
+    parser.add_argument(
+        "--optimizers", nargs="+", default=["sgd", "adam"], choices=list(OPTIMIZERS),
+        help="optimizers",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ways", nargs="+", default=list(WAYS), choices=WAYS, help="ways to make a step"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="steps of a process that count")
     parser.add_argument("--heats", type=int, default=5, help="processes for each way")
-    parser.add_argument("--json", type=Path, default=RESULTS / "training.json")
-    parser.add_argument("--plot", type=Path, default=RESULTS / "training.svg")
+    parser.add_argument("--plot", type=Path, help="the plot (default: beside the output, as SVG)")
     parser.add_argument("--serve", nargs=4, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    small = {
+        "kinds": ["clc"], "batches": [4], "optimizers": ["sgd"], "ways": ["sgd", "dp-sgd"],
+        "rounds": 1, "heats": 1,
+    }  # fmt: skip
+    options = options_of(parser, quick=small)
     if options.serve:
         kind, examples, way, optimizer = options.serve
         serve(kind, int(examples), way, optimizer)
         return
-    report = begun(options.json)
+    report = begun(options.output)
     for kind in options.kinds:
         for examples in options.batches:
             for optimizer in options.optimizers:
@@ -341,9 +353,10 @@ def main() -> None:
                 found = race(kind, examples, optimizer, ways, options.rounds, options.heats)
                 print(json.dumps(found), file=sys.stderr, flush=True)
                 report["results"] = with_race(report["results"], found)
-                options.json.write_text(json.dumps(report, indent=2) + "\n")
+                write(options.output, report)
     show(report["results"], options.ways)
-    draw(report["results"], options.plot)
+    draw(report["results"], options.plot or options.output.with_suffix(".svg"))
+    tell(options.output)
 
 
 if __name__ == "__main__":

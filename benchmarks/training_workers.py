@@ -4,7 +4,7 @@
 
 Both train the same model in the same two processes (gloo on loopback), in turns, one thread each;
 the ratio is of the CPU time of both processes together, and of the wall time of the slower one.
-The measured sum of gradients also gives the point for the cost model of docs/scale.md.
+The measured sum of gradients also gives the point for the cost model of docs/how-to/scale.md.
 """
 
 import argparse
@@ -15,22 +15,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from rich.console import Console
 from rich.table import Table
+from taggers import make, rows
 from torch.nn.parallel import DistributedDataParallel
 
+from helpers.options import options_of, parser_of, tell, write
+from helpers.taggers import KINDS, make, rows
 from sottovoce.privacy.facts import Sampling
 from sottovoce.training.distributed.workers import join_workers, leave_workers
 from sottovoce.training.plan import Method, Plan
 from sottovoce.training.private import PrivateTraining
-from taggers import make, rows
 
-RESULTS = Path(__file__).parent / "results" / "training_workers.json"
 WARM_UP = 2
 
 
@@ -110,13 +110,16 @@ def summary(kind: str, examples: int, told: list[dict[str, Any]]) -> dict[str, A
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kinds", nargs="+", default=["bert+crf", "clc+crf"])
-    parser.add_argument("--batches", nargs="+", type=int, default=[32, 128])
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--json", type=Path, default=RESULTS)
+    parser = parser_of(__file__, __doc__)
+    parser.add_argument(
+        "--kinds", nargs="+", default=["bert+crf", "clc+crf"], choices=list(KINDS), help="models"
+    )
+    parser.add_argument(
+        "--batches", nargs="+", type=int, default=[32, 128], help="examples of a worker"
+    )
+    parser.add_argument("--rounds", type=int, default=9, help="steps that count")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = options_of(parser, quick={"kinds": ["clc+crf"], "batches": [4], "rounds": 1})
     if options.work:
         work(options.work[0], int(options.work[1]), options.rounds)
         return
@@ -133,7 +136,7 @@ def main() -> None:
             if done.returncode:
                 sys.exit(done.stderr)
             results.append(json.loads(done.stdout.splitlines()[-1]))
-            options.json.write_text(json.dumps({"results": results}, indent=2) + "\n")
+            write(options.output, {"results": results})
     table = Table(title="Two processes: a step of eDP-SGD / a step of DDP")
     for heading in ("model", "batch a worker", "ddp", "edp-sgd", "CPU ratio", "wall ratio", "sum"):
         table.add_column(heading, justify="right")
@@ -148,6 +151,7 @@ def main() -> None:
             f"{1000 * found['sum']['wall']:.0f} ms",
         )
     Console().print(table)
+    tell(options.output)
 
 
 if __name__ == "__main__":

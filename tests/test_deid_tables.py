@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -29,7 +28,7 @@ def tables(benchmark: Callable[[str], ModuleType]) -> Any:
 
 @pytest.fixture
 def cells(benchmark: Callable[[str], ModuleType]) -> Any:
-    return benchmark("deid_cells")
+    return benchmark("helpers.deid_cells")
 
 
 @pytest.fixture
@@ -192,16 +191,13 @@ def test_scores_are_averaged_with_both_kinds_of_chance(tables: Any, cells: Any) 
     assert tables.markdown([["a", "b"], ["1", "2"]]) == "| a | b |\n|---|---|\n| 1 | 2 |"
 
 
-def test_without_data_it_says_so(
-    tables: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["deid_tables.py"])
-    tables.main()
-    assert "--data PATH" in capsys.readouterr().out
+def test_without_data_it_says_so(tables: Any, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="name the folder with --data"):
+        tables.main(["--data", str(tmp_path)])
 
 
 def test_the_page_shows_the_figures_of_the_benchmark(tables: Any) -> None:
-    found = json.loads(tables.RESULTS.read_text(encoding="utf-8"))
+    found = json.loads((ROOT / "benchmarks/results/deid_tables.json").read_text(encoding="utf-8"))
     page = (ROOT / "docs" / "reproductions" / "deid-tables.md").read_text(encoding="utf-8")
     assert all(tables.markdown(lines) in page for lines in tables.pages(found))
     assert tables.on_page(page, found) == page

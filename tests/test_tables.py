@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from sottovoce.nlu.encoders.clc import ClcShape
-
 ROOT = Path(__file__).parents[1]
 
 
@@ -20,20 +18,7 @@ def tables(benchmark: Callable[[str], ModuleType]) -> ModuleType:
 
 @pytest.fixture
 def tiny(benchmark: Callable[[str], ModuleType]) -> Any:
-    return benchmark("edpsgd_models").Scale(
-        train=12,
-        test=12,
-        epochs={"clc": 2, "bert": 2},
-        epochs_of_ours=1,
-        batch_size=6,
-        shape=ClcShape(word_width=5, character_width=3, filters=4, hidden=6, layers=1),
-        buckets=20,
-        tuning="frozen",
-        workers=2,
-        learning_rates={"clc": 1e-2, "bert": 1e-2},
-        noise_multipliers={"clc": 0.01, "bert": 0.01},
-        generated=40,
-    )
+    return benchmark("helpers.edpsgd_models").QUICK
 
 
 def test_every_cell_has_its_figures(tables: ModuleType, tiny: Any, tmp_path: Path) -> None:
@@ -86,9 +71,9 @@ def test_another_setting_starts_afresh(tables: ModuleType) -> None:
     assert report["table_1"] == {}
 
 
-def test_without_data_it_says_so(tables: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    tables.main([])
-    assert "--data PATH" in capsys.readouterr().out
+def test_without_data_it_says_so(tables: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="name the folder with --data"):
+        tables.main(["--data", str(tmp_path)])
 
 
 def test_the_page_shows_the_results(tables: ModuleType) -> None:

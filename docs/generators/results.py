@@ -34,7 +34,6 @@ COMMANDS = {
     "deid_tables": "python benchmarks/deid_tables.py --data FOLDER",
     "edpsgd_tables": "python benchmarks/edpsgd_tables.py --data FOLDER --vectors FILE",
     "fmp_tables": "python benchmarks/fmp_tables.py --data FOLDER",
-    "noise": "python benchmarks/noise.py --json benchmarks/results/noise.json",
 }
 
 _BLOCK = re.compile(r"(<!-- table: .*? -->\n).*?(<!-- /table -->)", re.DOTALL)

@@ -83,6 +83,18 @@ def two_workers(data: Data) -> Rows:
     ]
 
 
+def neighbour_check(data: Data) -> Rows:
+    return [
+        {
+            "model": each["model"],
+            "steps": each["steps"],
+            "steps checked": each["steps_checked"],
+            "CPU time": f"{each['ratio']:.2f}",
+        }
+        for each in data["medians"]
+    ]
+
+
 def edpsgd(data: Data) -> Rows:
     return [
         {
@@ -285,6 +297,9 @@ TOPICS = (
     Topic("Training on two workers", "training_workers",
           "One eDP-SGD step in two processes, relative to DistributedDataParallel.",
           two_workers, "training-cost.md"),
+    Topic("Neighbour check", "neighbour_check",
+          "CPU time of private training with the check, relative to training without it.",
+          neighbour_check),
     Topic("eDP-SGD", "edpsgd_tables",
           "Semantic error rate in per cent on small samples.", edpsgd, "edpsgd-tables.md"),
     Topic("Audit", "audit",

@@ -59,13 +59,13 @@ def positive(name: str, value: float) -> float:
     sottovoce.errors.InvalidInput: Expected clip_norm > 0, got -1.
     """
     if not 0 < number(name, value) < math.inf:
-        raise InvalidInput(f"Expected {name} > 0, got {value:g}.")
+        raise InvalidInput(f"Expected {name} > 0, got {float(value):g}.")
     return value
 
 
 def not_negative(name: str, value: float) -> float:
     if not 0 <= number(name, value) < math.inf:
-        raise InvalidInput(f"Expected {name} >= 0, got {value:g}.")
+        raise InvalidInput(f"Expected {name} >= 0, got {float(value):g}.")
     return value
 
 
@@ -75,27 +75,30 @@ def between(name: str, value: float, low: float, high: float) -> float:
     >>> between("scale", 3.0, 1e-3, 1e3)
     3.0
     """
-    if not low <= number(name, value) <= high:
-        raise InvalidInput(f"Expected {name} from {low:g} to {high:g}, got {value:g}.")
+    number(name, value)
+    if not low <= value <= high:  # a whole number is compared as it is: 2^53 + 1 is no float
+        raise InvalidInput(f"Expected {name} from {low:g} to {high:g}, got {float(value):g}.")
     return value
 
 
 def probability(name: str, value: float) -> float:
     if not 0 <= number(name, value) <= 1:
-        raise InvalidInput(f"Expected {name} to be a probability from 0 to 1, got {value:g}.")
+        raise InvalidInput(
+            f"Expected {name} to be a probability from 0 to 1, got {float(value):g}."
+        )
     return value
 
 
 def rate(name: str, value: float) -> float:
     """A probability that may not be zero: nothing would ever be sampled."""
     if not 0 < number(name, value) <= 1:
-        raise InvalidInput(f"Expected {name} in (0, 1], got {value:g}.")
+        raise InvalidInput(f"Expected {name} in (0, 1], got {float(value):g}.")
     return value
 
 
 def delta(value: float, name: str = "delta") -> float:
     if not 0 <= number(name, value) < 1:
-        raise InvalidInput(f"Expected {name} in [0, 1), got {value:g}.")
+        raise InvalidInput(f"Expected {name} in [0, 1), got {float(value):g}.")
     return value
 
 

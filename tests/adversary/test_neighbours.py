@@ -5,14 +5,19 @@ datasets that differ in one example are compared. Each attack has a twin in whic
 check is taken away and the program is trained with a false statement.
 """
 
+import random
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
+from sottovoce.errors import InvalidInput
 from sottovoce.training import Method, Plan, PrivateTraining
 from sottovoce.training.checks.neighbours import NeighbourCheck
 from sottovoce.training.errors import NeighbourCheckFailed
@@ -55,9 +60,16 @@ def plain(model: nn.Module, batch: Tensor) -> Tensor:
     return cross_entropy(model(X[batch]), batch)
 
 
-def train(model: nn.Module, losses: Losses, plan: Plan = ALL, size: int = SIZE) -> PrivateTraining:
+def train(
+    model: nn.Module,
+    losses: Losses,
+    plan: Plan = ALL,
+    size: int = SIZE,
+    *,
+    own_randomness: bool = False,
+) -> PrivateTraining:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    training = PrivateTraining(plan, model, optimizer, owners=size)
+    training = PrivateTraining(plan, model, optimizer, owners=size, own_randomness=own_randomness)
     for step in training.steps():
         for batch in step:
             step.backward(losses(model, batch))
@@ -123,6 +135,107 @@ class ContrastiveLoss(Encoder):
         return scores + 5 * (scores @ scores.t()).logsumexp(1, keepdim=True)
 
 
+class CentredWithNumpy(Centred):
+    """A random number from elsewhere is no excuse."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        np.random.rand()
+        return super().forward(x)
+
+
+class AgainstNeighbours(Encoder):
+    """Every example against the one before it, without a gradient to it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.hidden(x).mean(1)
+        scores: Tensor = self.head(hidden - 3 * hidden.detach().roll(1, 0))
+        return scores
+
+
+class Memory(Encoder):
+    """Remembers the examples that it has seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.past: list[Tensor] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.hidden(x).mean(1)
+        self.past.append(hidden.detach().mean(0))
+        scores: Tensor = self.head(hidden + torch.stack(self.past[-3:]).sum(0))
+        return scores
+
+
+class OnlyLarge(Encoder):
+    """Mixes examples where there are more of them than a small check looks at."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.hidden(x).mean(1)
+        scores: Tensor = self.head(hidden + (5 * hidden.detach().mean(0) if len(x) > 8 else 0))
+        return scores
+
+
+class ScaledBackwards(torch.autograd.Function):
+    """Right values, gradients multiplied by the number of examples."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient * len(gradient) * 0.1
+
+
+class OwnBackward(Encoder):
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.hidden(x).mean(1)
+        scores: Tensor = self.head(ScaledBackwards.apply(hidden))  # type: ignore[no-untyped-call]
+        return scores
+
+
+def hooked() -> nn.Module:
+    model = Encoder()
+
+    def scale(_: nn.Module, before: Any, after: Any) -> tuple[Tensor, ...]:
+        return (before[0] * len(before[0]),)
+
+    model.head.register_full_backward_hook(scale)
+    return model
+
+
+def quietly(model: nn.Module, batch: Tensor) -> Tensor:
+    return plain(model, batch) * 0.05  # nothing is clipped, so that every scale shows
+
+
+def mixed_up(model: nn.Module, batch: Tensor) -> Tensor:
+    others = X[batch][torch.randperm(len(batch))]
+    return cross_entropy(model(0.7 * X[batch] + 0.3 * others), batch)
+
+
+def negatives_of_the_batch(model: nn.Module, batch: Tensor) -> Tensor:
+    others = X[batch][torch.randint(len(batch), (len(batch),))]
+    return cross_entropy(model(X[batch] - others), batch)
+
+
+def by_class(model: nn.Module, batch: Tensor) -> Tensor:
+    _, place, counts = torch.unique(Y[batch], return_inverse=True, return_counts=True)
+    weights: Tensor = 1 / counts[place]
+    return plain(model, batch) * weights
+
+
+def by_running_mean() -> Losses:
+    mean = 1.0
+
+    def losses(model: nn.Module, batch: Tensor) -> Tensor:
+        nonlocal mean
+        found = plain(model, batch)
+        mean = 0.5 * mean + 0.5 * float(found.detach().mean())
+        return found / mean * 0.05
+
+    return losses
+
+
 ATTACKS: dict[str, tuple[Callable[[], nn.Module], Losses]] = {
     "a loss divided by the number of examples": (Encoder, by_count),
     "a loss weighted by a softmax over the batch": (Encoder, by_batch_softmax),
@@ -133,6 +246,16 @@ ATTACKS: dict[str, tuple[Callable[[], nn.Module], Losses]] = {
     "hidden states centred by the batch": (Centred, plain),
     "hidden states centred by the batch, a head of zeros": (lambda: Centred(zero=True), plain),
     "examples compared with each other": (ContrastiveLoss, plain),
+    "a random number of numpy on the way": (CentredWithNumpy, plain),
+    "the example before, detached": (AgainstNeighbours, plain),
+    "a memory": (Memory, plain),
+    "mixing in large batches only": (OnlyLarge, plain),
+    "gradients scaled by the batch": (OwnBackward, quietly),
+    "a backward hook that scales by the batch": (hooked, quietly),
+    "mixup": (Encoder, mixed_up),
+    "negatives of the batch": (Encoder, negatives_of_the_batch),
+    "classes balanced in the batch": (Encoder, by_class),
+    "a loss divided by its running mean": (Encoder, by_running_mean()),
 }  # fmt: skip
 
 
@@ -286,16 +409,158 @@ def test_users_with_many_examples_and_shorter_batches() -> None:
     assert training.guarantee().holds
 
 
-def test_a_loop_whose_random_numbers_cannot_be_repeated_is_told_so() -> None:
-    torch.manual_seed(1)
+def own_generator() -> Losses:
     outside = np.random.default_rng(5)
 
     def augmented(model: nn.Module, batch: Tensor) -> Tensor:
         kept = torch.from_numpy(outside.random((len(batch), 1, 1)) < 0.8)
         return cross_entropy(model(X[batch] * kept), batch)
 
-    training = train(Encoder(), augmented)
+    return augmented
+
+
+def test_a_loop_whose_random_numbers_cannot_be_repeated_is_stopped() -> None:
+    torch.manual_seed(1)
+    with pytest.raises(NeighbourCheckFailed, match="own_randomness"):
+        train(Encoder(), own_generator())
+
+
+def test_a_loop_that_declares_its_own_randomness_is_told_so_in_the_statement() -> None:
+    torch.manual_seed(1)
+    training = train(Encoder(), own_generator(), own_randomness=True)
+    assert training.guarantee().holds
     assert any("could not repeat" in each for each in training.guarantee().assumptions)
+
+
+@pytest.mark.parametrize("method", ["textbook", "edp-sgd"])
+def test_a_memory_is_found_where_units_go_through_the_model_one_by_one(method: str) -> None:
+    torch.manual_seed(1)
+    plan = Plan(population=SIZE, batch_size=SIZE, epochs=2, delta=1e-5, method=method)  # type: ignore[arg-type]
+    with pytest.raises(NeighbourCheckFailed):
+        train(Memory(), plain, plan)
+
+
+@pytest.mark.parametrize("method", ["textbook", "edp-sgd"])
+@pytest.mark.usefixtures("unchecked")
+def test_unchecked_a_memory_is_trained_with_a_false_statement(method: str) -> None:
+    plan = Plan(population=SIZE, batch_size=SIZE, epochs=2, delta=1e-5, method=method)  # type: ignore[arg-type]
+    assert train(Memory(), plain, plan).guarantee().holds
+
+
+class Augmented(Encoder):
+    """Honest, with random numbers from numpy and Python, several times a pass."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = torch.from_numpy(np.random.rand(len(x), 1, 1) > 0.2)
+        factors = torch.tensor([random.uniform(0.5, 1) for _ in x]).view(-1, 1, 1)
+        return super().forward(x * kept * factors)
+
+
+@pytest.mark.parametrize("clipping", ["flat", "automatic", "per-layer"])
+@pytest.mark.parametrize("micro_batch", [1, 4])
+def test_honest_random_numbers_of_numpy_and_python_are_held_still(
+    clipping: str, micro_batch: int
+) -> None:
+    torch.manual_seed(1)
+    np.random.seed(1)
+    random.seed(1)
+    plan = Plan(
+        population=SIZE, batch_size=SIZE, epochs=3, delta=1e-5,
+        clipping=clipping, micro_batch=micro_batch,  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert train(Augmented(), plain, plan).guarantee().holds
+    assert 0 <= random.random() != random.random()  # and let go again
+
+
+def _leave_where_checks_begin(training: PrivateTraining, losses: Losses) -> None:
+    """Whenever there is more than the sample, give up the step and start again."""
+    for _ in range(30):
+        with suppress(InvalidInput):
+            for step in training.steps():
+                seen = 0
+                for batch in step:
+                    if seen >= step.size:
+                        break
+                    step.backward(losses(training.model, batch))
+                    seen += len(batch)
+
+
+def _without_probe(monkeypatch: pytest.MonkeyPatch) -> PrivateTraining:
+    monkeypatch.setattr(
+        "sottovoce.training.clipping.bookkeeping.check_independence", lambda *_: True
+    )
+    torch.manual_seed(1)
+    model = Centred()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    return PrivateTraining(ALL, model, optimizer, owners=SIZE)
+
+
+def test_a_loop_that_leaves_whenever_it_is_checked_trains_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    training = _without_probe(monkeypatch)
+    _leave_where_checks_begin(training, plain)
+    assert training.step == 0
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_unchecked_it_trains(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = _without_probe(monkeypatch)
+    _leave_where_checks_begin(training, plain)
+    assert training.step == ALL.steps
+
+
+def test_every_new_form_in_a_step_is_checked_not_the_last_one_only() -> None:
+    """The first piece of two mixes examples, the second does not."""
+
+    class Sometimes(Encoder):
+        def forward(self, x: Tensor) -> Tensor:
+            hidden = self.hidden(x)
+            if len(x) > 12:  # the head sees words here
+                scores: Tensor = self.head(hidden + 5 * hidden.detach().mean(0)).mean(1)
+                return scores
+            return super().forward(x)
+
+    torch.manual_seed(1)
+    plan = Plan(population=SIZE, batch_size=SIZE, epochs=1, delta=1e-5, virtual_batch=16)
+    with pytest.raises(NeighbourCheckFailed):
+        train(Sometimes(), plain, plan)
+
+
+def test_one_example_without_a_number_leaves_the_others_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(model: nn.Module, batch: Tensor) -> Tensor:
+        found = plain(model, batch)
+        return torch.where(batch == SIZE - 1, found * float("nan"), found)
+
+    torch.manual_seed(1)
+    assert moved(Encoder(), broken, monkeypatch) == 0
+
+
+def test_checkpointing_that_hides_its_graph_is_refused() -> None:
+    class Checkpointed(Encoder):
+        def forward(self, x: Tensor) -> Tensor:
+            hidden = self.hidden(x).mean(1).requires_grad_()
+            scores: Tensor = checkpoint(self.head, hidden, use_reentrant=True)
+            return scores
+
+    for method in ("dp-sgd", "textbook", "edp-sgd"):
+        plan = Plan(population=SIZE, batch_size=SIZE, epochs=1, delta=1e-5, method=method)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="use_reentrant=False"):
+            train(Checkpointed(), plain, plan)
+
+
+def test_a_batch_that_is_written_to_stays_what_it_was() -> None:
+    """Handed out again for a check, it would be other examples."""
+
+    def shifted(model: nn.Module, batch: Tensor) -> Tensor:
+        batch += 1
+        batch %= SIZE
+        return plain(model, batch)
+
+    torch.manual_seed(1)
+    assert train(Encoder(), shifted).guarantee().holds
 
 
 def test_checks_leave_the_training_as_it_would_be(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,6 +165,7 @@ def test_ledgers_that_take_long_are_not_derived_again(tmp_path: Path) -> None:
     ]  # fmt: skip
     ledger = Ledger.of(steps, unit=Unit.UTTERANCE, relation=Relation.ADD_OR_REMOVE)
     run["ledger"] = ledger.to_json()
+    run["guarantee"]["epsilon"] = 50.0  # no less than what a part of the ledger gives
     (stage,) = collect([write_run(tmp_path / "decays", run)])
     report = Report((stage,))
     assert report.views[0].lines[0].checked is None

@@ -34,6 +34,7 @@ from sottovoce.personalize.nbest.formats import FORMATS, read_nbest, write_nbest
 from sottovoce.personalize.nbest.lists import NBest, by_client
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.guarantee import Claim, Guarantee, Statement, Unit
+from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.recipes.federate import Cap, Kernel, Release
 from sottovoce.privacy.sampling import SamplingKey
@@ -161,7 +162,13 @@ class _Earlier:
         try:
             run = json.loads(Path(folder, "run.json").read_bytes())
             marginals = Marginals.load(Path(folder, MARGINALS))
-            found = cls(Path(folder), marginals, run["ledger"], run["claimed"])
+            # What the words cost comes along, so both copies of it are read, and neither is empty.
+            paid = Ledger.from_json(run["ledger"]).union(
+                Ledger.from_json(marginals.about["ledger"])
+            )
+            if not paid.entries or marginals.about["of"] != marginals.digest:
+                raise ValueError("its marginals are not those that its ledger paid for")
+            found = cls(Path(folder), marginals, paid.to_json(), run["claimed"])
         except (OSError, ValueError, LookupError, TypeError) as problem:
             raise InvalidInput(f"Expected a run of federate in {folder}: {problem}") from problem
         if any(" " in word for word in marginals.words):

@@ -14,7 +14,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.io.run_folder import RunFolder
 from sottovoce.personalize.federated.counting import Counting
-from sottovoce.personalize.federated.marginals import Marginals, guarantee_of
+from sottovoce.personalize.federated.marginals import Marginals, guarantee_of, ledger_of
 from sottovoce.personalize.federated.pairs import SharedPairs
 from sottovoce.personalize.lm.language_model import load_lm
 from sottovoce.personalize.lm.mixture import mixed
@@ -92,7 +92,7 @@ def rescore_verb(
             "versions": {"sottovoce": __version__},
             "configuration": {"lm": ", ".join(models), "from": source_format, **options},
             "seed": None,
-            "ledger": None,
+            "ledger": ledger_of(*used).to_json() if guarantee and guarantee.holds else None,
             # Personal counts stay on the device; what was released is marginals and pairs.
             "guarantee": guarantee.to_json() if guarantee else None,
             # The paper would claim it of the pairs and of the words that they were made of.

@@ -168,6 +168,10 @@ def print_run(run: dict[str, Any], folder: Path) -> None:
         click.echo(str(guarantee))
     else:
         print_statement(Statement(claimed=Claim.from_json(run["claimed"]), guarantee=guarantee))
+    if "user_guarantee" in run:
+        most = run["configuration"]["max_examples_per_user"]
+        said = Guarantee.from_json(run["user_guarantee"] | {"assumptions": [], "not_covered": []})
+        click.echo(f"\nTo a user with at most {most} examples: {said}")
     timings = run["timings"]
     click.echo(
         f"\n{timings['steps']:,} steps in {timings['seconds']:.0f} s; the run is in {folder}, "

@@ -210,6 +210,14 @@ def _row(trial: "Trial") -> dict[str, Any]:
     }
 
 
+def _cell(name: str, value: float | None) -> str:
+    from sottovoce.privacy.guarantee import rounded_up
+
+    if value is None:
+        return "-"
+    return rounded_up(value, 4) if name == "epsilon" else f"{value:.4g}"
+
+
 def _print(
     trials: "Sequence[Trial]", guarantee: "Guarantee", folder: Path, *, charged: bool
 ) -> None:
@@ -232,7 +240,7 @@ def _print(
     for trial in _ranked(trials)[:SHOWN]:
         row = _row(trial)
         row["ser"] = 100 * row["ser"]
-        table.add_row(*("-" if row[name] is None else f"{row[name]:.4g}" for name in titles))
+        table.add_row(*(_cell(name, row[name]) for name in titles))
     console = Console()
     console.print(table)
     if len(trials) > SHOWN:

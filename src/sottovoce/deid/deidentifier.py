@@ -9,26 +9,30 @@ absorbed, so that the statement covers both.
 
 import re
 import threading
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, NoReturn, cast
 
 from sottovoce import _validate
 from sottovoce.corpora import OUTSIDE, Span, Utterance
+from sottovoce.corpora.spans import token_offsets
 from sottovoce.deid.detect import Combination, Detector, Evaluation, detector
 from sottovoce.deid.detect.detector import fingerprint, types_of, utterance_of
 from sottovoce.deid.detect.labels import TYPES, LabelMap
 from sottovoce.deid.files.alignment import Offsets, Piece, realigned, text_with, with_pieces
 from sottovoce.deid.files.fields import Fields
 from sottovoce.deid.replace import Cost, Mechanism, Scope, Vault
+from sottovoce.deid.replace.letters import canonical
 from sottovoce.deid.replace.strategies import Materials, Setting, mechanism_for
-from sottovoce.deid.statement.derivation import Released
+from sottovoce.deid.statement.derivation import Released, missed_by
 from sottovoce.deid.statement.release_statement import ReleaseStatement
 from sottovoce.deid.statement.shared_counts import TallyKeeper
-from sottovoce.deid.statement.unit_counts import Rows, Tally, key_of, random_numbers
+from sottovoce.deid.statement.unit_counts import Rows, Tally, key_of, one_name, random_numbers
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 
@@ -91,7 +95,7 @@ class Deidentifier:
     ) -> None:
         self.detector = _combined(detector, labels)
         self.setting = setting or Setting()
-        self.per_type = dict(per_type or {})
+        self.per_type = MappingProxyType(dict(per_type or {}))
         self.materials = materials or Materials()
         self.fields = fields or Fields()
         self.delta = _validate.delta(delta)
@@ -103,12 +107,23 @@ class Deidentifier:
         self._past: dict[str, Cost] = {}
         self._past_seeded = False
         self._past_not_covered: tuple[str, ...] = ()
+        self._past_detectors: frozenset[str] = frozenset()
         self._lock = threading.RLock()
         self._source = source or NoiseSource()
         self._names = self.materials.vault or Vault.fresh(within="corpus")
         self._mechanisms: dict[str, Mechanism] = {}
         for kind in self.per_type:
             self.mechanism(kind)
+        self._is_made = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # A statement speaks of everything that was released, so of one configuration for good.
+        if not name.startswith("_") and getattr(self, "_is_made", False):
+            raise InvalidInput(
+                f"Expected {name} to stay as it is, since something may have been released with "
+                "it: make another de-identifier, and let it absorb the record of this one."
+            )
+        super().__setattr__(name, value)
 
     def release(self, text: str, user: str = "", id: str = "") -> Release:
         """Release one text. Released again (with the same id, or without one), it costs again."""
@@ -123,10 +138,20 @@ class Deidentifier:
             for utterance, pieces in self._told(cast(list[Utterance], batch), call):
                 yield text_with(utterance.text, pieces) if pieces else utterance.text
 
-    def release_all(self, utterances: Iterable[Utterance]) -> Iterator[Release]:
-        """Release utterances; their labels stay aligned with their tokens."""
-        source, (call,) = iter(utterances), random_numbers(1)
+    def release_all(
+        self, utterances: Iterable[Utterance], *, call: int | None = None
+    ) -> Iterator[Release]:
+        """Release utterances; their labels stay aligned with their tokens.
+
+        Calls with the same `call` are parts of one release: equal texts without an id stand side
+        by side in it, and are not one text that is released again.
+        """
+        source = iter(utterances)
+        if call is None:
+            (call,) = random_numbers(1)
         while batch := list(islice(source, BATCH)):
+            for utterance in batch:
+                _check_tokens(utterance)
             for utterance, pieces in self._told(batch, call):
                 yield self._assembled(utterance, pieces)
 
@@ -134,6 +159,8 @@ class Deidentifier:
         """What may be said of everything that was released so far."""
         with self._keeper.all_counted() as tally, self._lock:
             self._know(tally)
+            if self.evaluation is not None:
+                _check_evaluated(self.detector, self.evaluation)  # as it is by now
             return Released(
                 tally=tally,
                 mechanisms=dict(self._mechanisms),
@@ -144,7 +171,13 @@ class Deidentifier:
                 delta=self.delta,
                 evaluation=self.evaluation,
                 not_covered=(*self.fields.not_covered(), *self._past_not_covered),
+                same_detector=self._past_detectors <= {fingerprint(self.detector)},
             ).statement()
+
+    def leave_uncovered(self, sentence: str) -> None:
+        """Let the statement name something else that is released beside the text."""
+        with self._lock:
+            self._past_not_covered = tuple(dict.fromkeys([*self._past_not_covered, sentence]))
 
     @property
     def tally(self) -> Tally:
@@ -168,7 +201,12 @@ class Deidentifier:
                     if kind in tally.types
                 },
                 "seeded": self._source.is_seeded or self._past_seeded,
-                "not_covered": [*self.fields.not_covered(), *self._past_not_covered],
+                "not_covered": [
+                    *self.fields.not_covered(),
+                    *missed_by(self.detector.name),
+                    *self._past_not_covered,
+                ],
+                "detectors": sorted({fingerprint(self.detector), *self._past_detectors}),
             }
 
     def absorb(self, record: Mapping[str, Any]) -> None:
@@ -191,6 +229,7 @@ class Deidentifier:
             other = Tally.from_json(record["tally"])
             costs = {kind: Cost.from_json(cost) for kind, cost in record["costs"].items()}
             seeded, sentences = bool(record["seeded"]), tuple(map(str, record["not_covered"]))
+            detectors = frozenset(map(str, record["detectors"]))
             if missing := {*other.types} - {*costs}:
                 raise KeyError(missing.pop())
         except (KeyError, TypeError, AttributeError) as problem:
@@ -203,14 +242,16 @@ class Deidentifier:
                     self._past[names[kind]] = cost
             tally.merge(other, names)
             self._past_seeded |= seeded
-            self._past_not_covered = tuple(dict.fromkeys([*self._past_not_covered, *sentences]))
+            self._past_detectors |= detectors
+            for sentence in sentences:
+                self.leave_uncovered(sentence)
 
     def _name_of(self, kind: str, cost: Cost) -> str:
         """What to call a type of another release: the same only if it costs just the same.
 
-        Two histograms are never the same.
+        Two histograms are never the same, unless they are one that both have drawn from.
         """
-        if not cost.histogram_epsilon:
+        if cost.histogram or not cost.histogram_epsilon:
             try:
                 if self.mechanism(kind).cost() == cost:
                     return kind
@@ -401,10 +442,21 @@ def rows_of(batch: Sequence[Utterance], types: Sequence[tuple[str, ...]], call: 
         elif utterance.id:
             keys.append(key_of("id", utterance.id))
         else:
-            keys.append(key_of("text", utterance.user, utterance.text))
+            keys.append(key_of("text", one_name(utterance.user), _same_words(utterance.text)))
             releases[place] = call
-    users = [utterance.user for utterance in batch]
+    users = [one_name(utterance.user) for utterance in batch]
     return Rows(types=types, users=users, keys=keys, releases=releases)
+
+
+def _same_words(text: str) -> str:
+    """What two spellings of one text have in common: blanks, case and code points may differ."""
+    return canonical(text if text.isascii() else unicodedata.normalize("NFKC", text).casefold())
+
+
+def _check_tokens(utterance: Utterance) -> None:
+    """Private values are looked for in the text, so tokens of another text would pass unseen."""
+    if " ".join(utterance.tokens) != utterance.text:
+        token_offsets(utterance.text, utterance.tokens)
 
 
 def _check_evaluated(detector: Detector, evaluation: Evaluation) -> None:

@@ -86,7 +86,10 @@ class RunFolder:
     def private(self, name: str) -> Path:
         """Where a file or folder lies that stays here. Write it with `mode=0o600`."""
         _check_plain(name)
-        return self.private_folder / name
+        path = self.private_folder / name
+        if path.is_symlink():
+            raise InvalidInput(f"Expected a file at {path}, got a link: remove it.")
+        return path
 
     def find_private(self, name: str) -> Path:
         """Where `private` would be, without making the folder; older runs had it at the top."""

@@ -26,7 +26,7 @@ from sottovoce.privacy.accountants.losses import (
     TokenLoss,
     dominates,
 )
-from sottovoce.privacy.facts import Fact
+from sottovoce.privacy.facts import Fact, Unprotected
 from sottovoce.privacy.guarantee import (
     DELTA_SHARE,
     Guarantee,
@@ -87,12 +87,13 @@ def account(
     ('holds', 1.011, 'PLD of the Poisson-sampled Gaussian')
     """
     unit = _validate.choice("unit", unit, Unit)
-    entries = list(entries)
+    entries = checked_entries(entries)
     for entry in entries:
-        if isinstance(entry, Entry) and entry.fact.unit is not unit:
+        if entry.fact.unit is not unit:
             raise CannotAccount(
-                f"Expected every fact to protect one {unit}, got a {entry.fact.kind} that protects "
-                f"one {entry.fact.unit}; keep one ledger for each privacy unit."
+                f"Expected every fact to protect one {unit}, got one of the kind "
+                f"{entry.fact.kind} that protects one {entry.fact.unit}; keep one ledger for each "
+                "privacy unit."
             )
     return derive(
         entries,
@@ -122,8 +123,6 @@ def derive(
     """
     relation = _validate.choice("relation", relation, Relation)
     delta = checked_delta(delta)
-    if not all(isinstance(entry, Entry) for entry in entries):
-        raise InvalidInput("Expected entries of a ledger, each a fact and its count.")
     facts = [entry.fact for entry in entries]
     notion = _common_notion(facts)
     small = delta_assumptions(delta, unit, population)
@@ -138,7 +137,10 @@ def derive(
     )
     epsilon, accountant = math.inf, "none"
     if not objections:
-        epsilon, accountant = _worst_combination(entries, delta, relation, group_size)
+        # A metric epsilon is for every unit of distance. What several releases save at a delta is
+        # saved at one distance only (a loss of d times the size costs more than d times as much).
+        spendable = 0.0 if notion is Notion.METRIC_DP else delta
+        epsilon, accountant = _worst_combination(entries, spendable, relation, group_size)
         if math.isinf(epsilon):
             objections = _why_infinite(entries, delta, relation, group_size)
     return Guarantee(
@@ -171,7 +173,7 @@ def delta_objections(delta: float, unit: Unit, population: int | None) -> list[s
     size = "even of one" if population is None else f"of {population}"
     return [
         f"delta {delta:g} is above {largest:.3g}, one tenth of one over a population {size}: such "
-        f"a guarantee would allow publishing the data of a {unit} outright"
+        f"a guarantee would allow publishing the data of one {unit} outright"
     ]
 
 
@@ -197,8 +199,15 @@ def several_runs(runs: Iterable[Iterable[Entry]]) -> list[Entry]:
         if entry.fact.pool is not None
         else entry
         for number, run in enumerate(runs, 1)
-        for entry in run
+        for entry in checked_entries(run)
     ]
+
+
+def checked_entries(entries: Iterable[Entry]) -> list[Entry]:
+    entries = list(entries)
+    if not all(isinstance(entry, Entry) for entry in entries):
+        raise InvalidInput("Expected entries of a ledger, each a fact and its count.")
+    return entries
 
 
 def tightest(losses: Losses, delta: float, relation: Relation) -> tuple[float, str]:
@@ -214,19 +223,19 @@ def tightest(losses: Losses, delta: float, relation: Relation) -> tuple[float, s
             loss.mu * math.sqrt(n) for loss, n in losses if isinstance(loss, GaussianLoss)
         )
         return gaussian.epsilon_of(mu, delta), "analytic Gaussian"
-    if kinds <= {TokenLoss} and delta > 0:
-        exact = [(loss, n) for loss, n in losses if isinstance(loss, TokenLoss)]
+    exact = [(loss, n) for loss, n in losses if isinstance(loss, TokenLoss)]
+    if kinds <= {TokenLoss} and delta > 0 and tokens.are_few(exact):
         return tokens.epsilon_of(exact, delta), "exact token composition"
     if delta == 0:
         return _pure_sum(losses), "pure composition"
     if ConcentratedLoss in kinds:
-        return rdp.epsilon_of(_without_tokens(losses), delta, relation), "RDP"
+        return rdp.epsilon_of(losses, delta, relation), "RDP"
     sampled_only = kinds <= {PoissonGaussianLoss}
     composed = pld.epsilon_of(losses, delta, relation)
     if not pld.is_precise(losses, delta):
         return min(
             (composed, "analytic Gaussian, amplification disregarded"),
-            (rdp.epsilon_of(_without_tokens(losses), delta, relation), "RDP, for its tiny delta"),
+            (rdp.epsilon_of(losses, delta, relation), "RDP, for its tiny delta"),
             (_pure_sum(losses), "pure composition"),
         )
     if composed > pld.LARGEST_EPSILON:
@@ -319,12 +328,6 @@ def _pure_sum(losses: Losses) -> float:
     return total
 
 
-def _without_tokens(losses: Losses) -> Losses:
-    return [
-        (PureLoss(loss.log_ratio) if isinstance(loss, TokenLoss) else loss, n) for loss, n in losses
-    ]
-
-
 def _why_infinite(
     entries: Sequence[Entry], delta: float, relation: Relation, group_size: int
 ) -> tuple[str, ...]:
@@ -345,7 +348,7 @@ def _why_infinite(
 
 
 def _common_notion(facts: Sequence[Fact]) -> Notion:
-    notions = {fact.notion for fact in facts}
+    notions = {fact.notion for fact in facts if not isinstance(fact, Unprotected)}
     if len(notions) > 1:
         raise CannotAccount(
             "Expected plain and metric differential privacy in ledgers of their own, got both: "

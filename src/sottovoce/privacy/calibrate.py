@@ -20,6 +20,8 @@ from sottovoce.privacy.recipes.training import TrainingRecipe
 TOLERANCE = 1e-3
 
 _LEAST_NOISE, _MOST_NOISE = 1e-4, 1e7
+# Counting the steps of a larger epsilon would take minutes, and protect nobody.
+_MOST_EPSILON = 20.0
 # Until there is a bracket, as if epsilon fell like 1 / noise: a little farther, to get across, but
 # not out of sight, because far from the target it falls faster.
 _STRETCH, _FARTHEST = 1.2, 3.0
@@ -91,6 +93,7 @@ def replacement(recipe: DeidRecipe, epsilon: float) -> DeidRecipe:
 
 def steps(recipe: TrainingRecipe, epsilon: float) -> int:
     """How many steps the recipe's first epoch may have within epsilon; 0 if not even one."""
+    _validate.between("epsilon", epsilon, 0, _MOST_EPSILON)
     one_epoch = replace(recipe, epochs=1)
 
     def fits(count: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from sottovoce import _validate
 from sottovoce.errors import CannotAccount
-from sottovoce.privacy.accounting import Entry, derive
+from sottovoce.privacy.accounting import Entry, checked_entries, derive
 from sottovoce.privacy.guarantee import Guarantee, Relation, Unit
 
 # Beyond it, the binomial coefficients of a sample would take long, and nothing would be left.
@@ -43,9 +43,9 @@ def group_guarantee(
     """
     size = _validate.at_least_one("group_size", _validate.whole("group_size", group_size))
     _validate.between("group_size", size, 1, LARGEST_GROUP)
-    entries = list(entries)
+    entries = checked_entries(entries)
     for entry in entries:
-        if isinstance(entry, Entry) and entry.fact.unit is not Unit.EXAMPLE:
+        if entry.fact.unit is not Unit.EXAMPLE:
             raise CannotAccount(
                 f"Expected entries that protect one example, got one that protects one "
                 f"{entry.fact.unit}: a bound of examples a user says nothing about it."

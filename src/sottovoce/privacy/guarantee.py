@@ -17,6 +17,9 @@ from sottovoce.errors import InvalidInput
 # of one person in n at random would be called private.
 DELTA_SHARE = 0.1
 
+# Above it, numbers of people are no longer exact as floating-point numbers.
+LARGEST_POPULATION = 2**53
+
 # Printed wherever noise or sampling came from a seed that somebody asked for.
 SEEDED_STAMP = "seeded: for tests, no guarantee against anyone who knows the seed"
 
@@ -97,13 +100,14 @@ class Guarantee:
         if not self.holds:
             return f"No guarantee can be given to any one {self.unit}: {'; '.join(self.reasons)}."
         epsilon, neighbours = rounded_up(self.epsilon), _NEIGHBOURS[self.relation]
-        exception = f", except with probability at most {self.delta:g}" if self.delta else ""
+        delta = rounded_up(self.delta, 6)
+        exception = f", except with probability at most {delta}" if self.delta else ""
         distance = " for every unit of distance" if self.notion is Notion.METRIC_DP else ""
         kind = "differential privacy" if self.notion is Notion.DP else "metric differential privacy"
         sentence = (
             f"{neighbours} any one {self.unit} changes the probability of any outcome by a factor "
             f"of at most e^{epsilon}{distance}{exception} ({kind} with epsilon = {epsilon}, "
-            f"delta = {self.delta:g}; accountant: {self.accountant})"
+            f"delta = {delta}; accountant: {self.accountant})"
         )
         if self.assumptions:
             sentence += f", provided that {'; '.join(self.assumptions)}"
@@ -219,7 +223,8 @@ def largest_delta(population: int) -> float:
     >>> largest_delta(2_000)
     5e-05
     """
-    return DELTA_SHARE / _validate.at_least_one("population", population)
+    _validate.at_least_one("population", population)
+    return DELTA_SHARE / _validate.between("population", population, 1, LARGEST_POPULATION)
 
 
 def default_delta(population: int) -> float:
@@ -272,7 +277,8 @@ def number_from_json(value: float | str) -> float:
     inf
     """
     try:
-        return float(value)
+        # A truth value is no number, and whoever asked refuses what is none.
+        return math.nan if isinstance(value, bool) else float(value)
     except ValueError as problem:
         raise InvalidInput(f'Expected a number or "inf", got {value!r}.') from problem
 

@@ -17,6 +17,7 @@ from sottovoce.audit.result import AuditResult
 from sottovoce.errors import InvalidInput
 from sottovoce.io.allowed import join
 from sottovoce.io.run_folder import NOTICE, PRIVATE, RunFolder
+from sottovoce.report.derivation import settled
 from sottovoce.report.stage import Stage, stage_of
 
 RUN = "run.json"
@@ -100,7 +101,7 @@ def read_stage(path: Path, *, private: bool = True) -> Stage:
             hidden = (*hidden, "audit")
         elif path.with_name(AUDIT).is_file():
             audit = _audit(path.with_name(AUDIT), _json(path.with_name(AUDIT)))
-    return replace(stage_of(content, path, name, audit), private=hidden)
+    return replace(settled(stage_of(content, path, name, audit)), private=hidden)
 
 
 def _folder(path: Path) -> RunFolder | None:

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sottovoce.privacy.guarantee import Claim, Guarantee
+from sottovoce.privacy.guarantee import Claim, Guarantee, Verdict
+from sottovoce.privacy.ledger import Ledger
 from sottovoce.report.numbers import Measured, number
 from sottovoce.report.stage import Stage
 
@@ -64,11 +65,31 @@ def types(stage: Stage) -> list[TypeRow]:
             tokens=int(number(each.get("tokens", replaced.get(kind))) or 0),
             strategy=str(each.get("strategy", "")),
             p=number(each.get("p")),
-            guarantee=Guarantee.from_json(each["guarantee"]),
+            guarantee=_by_ledger(stage, str(kind), Guarantee.from_json(each["guarantee"])),
             claim=Claim.from_json(each["claimed"]) if each.get("claimed") else None,
         )
         for kind, each in found.items()
     ]
+
+
+def _by_ledger(stage: Stage, kind: str, said: Guarantee) -> Guarantee:
+    """What is said of one type, or what the ledger for tokens gives where that is worse."""
+    ledger = stage.ledgers.get("token")
+    if ledger is None:
+        reason = "the ledger that the guarantee would follow from is not there"
+        return replace(said, epsilon=math.inf, verdict=Verdict.NO_GUARANTEE, reasons=(reason,))
+    for entry in ledger.entries:
+        types = getattr(entry.fact, "types", ())
+        if kind not in types:
+            continue
+        # As the statement does it: one value of this type and nothing else.
+        single: Any = entry.fact
+        alone = Ledger(unit=ledger.unit, relation=ledger.relation)
+        alone.spend(replace(single, counts=tuple(int(each == kind) for each in types)))
+        found = alone.guarantee(said.delta)
+        if said.holds and (not found.holds or found.epsilon > said.epsilon * (1 + 1e-6) + 1e-6):
+            return found
+    return said
 
 
 def examples(stage: Stage) -> list[Example]:

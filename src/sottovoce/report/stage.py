@@ -27,6 +27,8 @@ class Stated:
     claim: Claim | None = None
     claim_about: str = ""
     """The type of value that the claim is about, where every type has its own."""
+    checked: bool | None = None
+    """Whether the ledger gave what the run says (see `derivation`); None where nobody tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +159,12 @@ def _stated(run: Mapping[str, Any], audit: AuditResult | None) -> tuple[Stated, 
             for unit, said in by_unit.items()
         )
     if run.get("guarantee"):
-        return (Stated(Guarantee.from_json(run["guarantee"]), claims.get("")),)
+        # The guarantee to users comes first: an audit is held against the one to examples.
+        users = [run["user_guarantee"]] if run.get("user_guarantee") else []
+        return (
+            *(Stated(Guarantee.from_json(said)) for said in users),
+            Stated(Guarantee.from_json(run["guarantee"]), claims.get("")),
+        )
     if audit is not None and audit.guarantee is not None:
         return (Stated(audit.guarantee),)
     return ()

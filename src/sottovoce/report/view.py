@@ -59,7 +59,7 @@ class StageView:
         """What is wrong with what the stage says of itself."""
         wrong = [
             f"The ledger does not give the guarantee to one {line.stated.guarantee.unit} that the "
-            "run states."
+            "run states; the page shows the worse of both."
             for line in self.lines
             if line.checked is False
         ]
@@ -74,10 +74,7 @@ def view_of(place: int, stage: Stage) -> StageView:
     return StageView(
         number=place,
         stage=stage,
-        lines=tuple(
-            Line(stated, derivation.derived_again(stage, stated.guarantee))
-            for stated in stage.stated
-        ),
+        lines=tuple(Line(stated, stated.checked) for stated in stage.stated),
         ledgers=tuple((unit, entries.rows(ledger)) for unit, ledger in stage.ledgers.items()),
         charts=tuple(_charts(stage)),
         roc=roc_chart(attacks, main, f"{stage.name}: membership attacks") if attacks else None,

@@ -56,6 +56,15 @@ class Piece:
         numbers = torch.searchsorted(wanted, self.groups[inside])
         return Piece(self.examples[inside], numbers, self.sizes[wanted], self.closes)
 
+    def last(self, group: int) -> tuple["Piece", int]:
+        """The same with the examples of this group at the end, and its number now."""
+        numbers = torch.where(self.groups > group, self.groups - 1, self.groups)
+        numbers[self.groups == group] = self.count - 1
+        order = numbers.argsort(stable=True)
+        places = [*(other for other in range(self.count) if other != group), group]
+        piece = Piece(self.examples[order], numbers[order], self.sizes[places], self.closes)
+        return piece, self.count - 1
+
     def without(self, group: int) -> "Piece":
         return self.only([other for other in range(self.count) if other != group])
 

@@ -87,7 +87,9 @@ class Plan:
             )
         _validate.at_least_one("virtual_batch", self.virtual_batch)
         _validate.at_least_one("micro_batch", self.micro_batch)
+        # Far from 1, float32 carries neither the noise nor the squares of norms.
         _validate.positive("clip_norm", self.clip_norm)
+        _validate.between("clip_norm", self.clip_norm, 1e-15, 1e15)
         if not 1 <= self.batch_size <= self.population:
             raise InvalidInput(
                 f"Expected batch_size from 1 to the population of {self.population}, "

@@ -23,12 +23,13 @@ from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 from torch.optim import Optimizer
 
-from sottovoce import __version__
+from sottovoce import __version__, _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.facts import Fact, NoisySum, Sampling, ScaleSource, Unprotected
-from sottovoce.privacy.guarantee import Guarantee, Relation, Verdict
+from sottovoce.privacy.guarantee import Guarantee, Relation, Unit, Verdict
 from sottovoce.privacy.ledger import Budget, Ledger
 from sottovoce.privacy.ledgers.merging import merge_workers
 from sottovoce.privacy.noise import NoiseSource
@@ -55,7 +56,7 @@ from sottovoce.training.distributed.all_reduce import Part, parts
 from sottovoce.training.distributed.workers import Worker, digest_of
 from sottovoce.training.edpsgd.scale_release import ScaleRelease
 from sottovoce.training.edpsgd.scaling import LayerScales
-from sottovoce.training.errors import NeighbourCheckFailed
+from sottovoce.training.errors import NeighbourCheckFailed, UnsupportedLayer
 from sottovoce.training.noise import TensorNoise
 from sottovoce.training.plan import ClippingStyle, Method, Plan
 from sottovoce.training.step import Step
@@ -71,6 +72,13 @@ class PrivateTraining:
     `owners` names the unit of every example: distinct ids, the users who said them (with the unit
     user), or just the number of examples. With a `ledger` file the accounts survive a crash.
     Buffers of the model may not change, except those named in `public_buffers`.
+
+    The neighbour check repeats passes, so the loop has to do the same thing again when it is given
+    the same examples: it may draw from the global generators of torch, Python and numpy, but what
+    it remembers of one batch may not change what it does with the next. For a loop that draws from
+    generators of its own, declare `own_randomness=True`: where its passes cannot be repeated, the
+    statement then says that its examples were assumed to be treated each by itself. The check is
+    made for mistakes. It is no defence against a program written to behave while it is looked at.
     """
 
     def __init__(
@@ -85,16 +93,23 @@ class PrivateTraining:
         scales: LayerScales | None = None,
         seed: int | None = None,
         public_buffers: Collection[str] = (),
+        own_randomness: bool = False,
     ) -> None:
+        if type(plan) is not Plan:
+            raise InvalidInput(f"Expected a Plan, got {type(plan).__name__}.")
+        self._planned = replace(plan)  # a copy out of reach, to compare with
+        self._own_randomness = own_randomness is True
         self._plan, self._model, self._optimizer = plan, model, optimizer
         self._step = 0
         self._process = os.getpid()
         self._failed: str | None = None
+        self._closed = False
         self._current: Step | None = None
         self._worker = Worker.this()
         self._check_workers()
         self._parameters = trainable(model)
-        _check_precision(model)
+        _check_shapes(model)
+        _check_precision(self._parameters, model)
         self._ownership = Ownership(model, optimizer, public_buffers)
         self._scales = scales or LayerScales.ones(model)
         if plan.alpha_source in (ScaleSource.ONES, ScaleSource.DP, ScaleSource.FIRST_BATCH):
@@ -104,7 +119,12 @@ class PrivateTraining:
                 )
         elif scales is None:
             raise InvalidInput(f"Expected scales from the source {plan.alpha_source}, got none.")
-        names = list(numbered(owners)) if isinstance(owners, int) else list(owners)
+        elif plan.alpha_source is ScaleSource.SHAPES and scales != LayerScales.from_shapes(model):
+            raise InvalidInput(
+                "Expected the scales that follow from the model's shapes, as planned, got others: "
+                "use LayerScales.from_shapes(model), or plan for where they are from."
+            )
+        names = _names(owners, plan)
         self._worker.agree(
             plan=repr(plan),
             owners=digest_of(names),
@@ -113,6 +133,7 @@ class PrivateTraining:
             scales=list(self._scales.alpha),
             optimizer=type(optimizer).__name__,
             seeded=seed is not None,
+            own_randomness=self._own_randomness,
         )
         self._source, key = _randomness(seed, self._worker.rank)
         self._worker.check_noise(self._source)
@@ -165,12 +186,13 @@ class PrivateTraining:
         take: Callable[[Step, list[Tensor]], None],
         check: NeighbourCheck | None = None,
     ) -> Iterator[Step]:
-        private = isinstance(gradient, ExactGradient)
-        watch = self._ownership.check_gradients if private else lambda: None
+        private = not isinstance(gradient, PlainGradient)
+        watch = self._watch if private else self._check_current
         step = Step(number, self._batches.pieces(number), gradient, take, check, watch)
         self._current = step
         for parameter in self._parameters:
             parameter.grad = None
+        self._ownership.begin_step()
         yield step
         if not step.finished:
             raise InvalidInput(
@@ -180,12 +202,22 @@ class PrivateTraining:
 
     def guarantee(self) -> Guarantee:
         """What holds for everything released so far, by all workers together."""
+        self._look_at_buffers()
         guarantee = self.ledger().guarantee(self.plan.delta, population=self.plan.population)
         if self._failed is None:
             return guarantee
         reasons = (self._failed, *guarantee.reasons)
         no = Verdict.NO_GUARANTEE
         return replace(guarantee, epsilon=math.inf, verdict=no, accountant="none", reasons=reasons)
+
+    def _look_at_buffers(self) -> None:
+        """Whatever was refused on the way: the model as it is now must be worth its statement."""
+        private = self.plan.method is not Method.SGD
+        if private and self._failed is None and not self._closed:
+            try:
+                self._ownership.check_buffers(values=True)
+            except InvalidInput as problem:
+                self._failed = str(problem)
 
     def ledger(self) -> Ledger:
         """The ledger of all workers (ask on every rank at the same time)."""
@@ -242,6 +274,12 @@ class PrivateTraining:
                 "all of them resume from the same file."
             )
         self._step = max(each["reached"] for each in told)
+        self._ownership.accept_buffers()
+        # Nor is anything drawn twice: a seed that went on from the same place would repeat noise
+        # on other weights, and the difference of the two has none.
+        self._source = NoiseSource() if self._seed is None else self._source.derive(_salt())
+        self._worker.check_noise(self._source)
+        self._key = self._worker.agree_on_key(SamplingKey())
         # Batches are drawn with a new key, so a shuffled epoch that was begun starts afresh.
         self._begin_run()
         extra: dict[str, Any] = state["extra"]
@@ -261,6 +299,8 @@ class PrivateTraining:
 
     def close(self) -> None:
         """Training is over: the ledger is free for others, and the optimiser for other uses."""
+        self._look_at_buffers()
+        self._closed = True
         self._ownership.release()
         self._ledger.close()
 
@@ -283,7 +323,14 @@ class PrivateTraining:
     def _use(self, gradient: Gradient) -> None:
         self._gradient = gradient
         self._check = (
-            NeighbourCheck(self.model, gradient, self._ledger.assume, self._fail, seed=self._seed)
+            NeighbourCheck(
+                self.model,
+                gradient,
+                self._ledger.assume,
+                self._fail,
+                seed=self._seed,
+                own_randomness=self._own_randomness,
+            )
             if isinstance(gradient, ExactGradient | OneByOneGradient)
             else None
         )
@@ -303,7 +350,28 @@ class PrivateTraining:
                 "Expected the process that began this training, got a fork of it, which would "
                 "release a step that was paid for once: train in one process, or join_workers()."
             )
+        if self._plan != self._planned:
+            raise InvalidInput(
+                "Expected the plan that training began with, got a changed one: what was paid for "
+                "is what is done. Start a new PrivateTraining, on the same ledger."
+            )
+        _check_precision(self._parameters, self.model)
         self._ownership.check()
+
+    def _watch(self, step: Step) -> None:
+        """After every piece: nobody else has made gradients or moved weights."""
+        self._check_current(step)
+        self._ownership.check_gradients()
+        self._check_weights()
+
+    def _check_weights(self) -> None:
+        """Within a step only the training moves weights. What else did is in the model already."""
+        try:
+            self._ownership.check_weights()
+        except InvalidInput as problem:
+            self._failed = str(problem)
+            self._ledger.void(self._failed)
+            raise
 
     def _check_workers(self) -> None:
         simulated = self._worker.alone and self.plan.method is Method.EDP_SGD
@@ -396,16 +464,17 @@ class PrivateTraining:
         self._check_own()
         self._check_current(step)
         if isinstance(paid, NoisySum):
-            self._ownership.check_gradients()
+            self._watch(step)
             self._ownership.check_buffers()
-        self._worker.add_up(self._protected(sums, paid))
+        # From here on the step counts as taken, whatever happens: its examples meet noise once.
+        noise = self._noise_of_step()
+        self._step, self._current = self._step + 1, None
+        self._worker.add_up(self._protected(sums, paid, noise))
         for parameter, total in zip(self._parameters, sums, strict=True):
             # Rounding to the parameter's own precision comes after the noise: post-processing.
             parameter.grad = total.to(parameter.dtype)
         with self._ownership.taking():
             self.optimizer.step()
-        self._step = step.number + 1
-        self._current = None
 
     def _check_current(self, step: Step) -> None:
         if step is not self._current:
@@ -414,9 +483,10 @@ class PrivateTraining:
                 "was paid for once. Take the steps of one loop over training.steps()."
             )
 
-    def _protected(self, sums: list[Tensor], paid: Fact) -> Iterator[list[Tensor]]:
+    def _protected(
+        self, sums: list[Tensor], paid: Fact, noise: TensorNoise
+    ) -> Iterator[list[Tensor]]:
         """The sums in parts, each with its noise when it is handed out."""
-        noise = self._noise_of_step()
         drawn = paid.noise_stds if isinstance(paid, NoisySum) else (0.0,) * len(self._scales.names)
         stds = [drawn[layer] / self.plan.divisor for layer in self._scales.layer_of]
         whole = [Part(sums, stds)]
@@ -437,20 +507,55 @@ class PrivateTraining:
         release = ScaleRelease(self.plan, self.model, self._scales, self._worker, noise)
         for fact in release.facts(seeded=self._seed is not None):
             self._ledger.spend(fact)
-        yield from self._one_step(0, release, lambda step, _: self._check_current(step))
+
+        def take(step: Step, _: list[Tensor]) -> None:
+            self._check_own()
+            self._check_current(step)
+            self._watch(step)
+            self._ownership.check_buffers()
+            self._current = None
+            release.add_noise()
+
+        yield from self._one_step(0, release, take)
         self._scales = release.scales()
         self._use(self._make_gradient())
 
 
-def _check_precision(model: nn.Module) -> None:
+def _names(owners: Sequence[str] | int, plan: Plan) -> list[str]:
+    if isinstance(owners, str | bytes):
+        raise InvalidInput(f"Expected a list of owners or a number, got {owners!r}.")
+    if not isinstance(owners, int):
+        return list(owners)
+    if plan.unit is Unit.USER:
+        raise InvalidInput(
+            "Expected the user of every example in owners, because the unit is user, got the "
+            f"number {owners}: examples of one user would count as several users."
+        )
+    return list(numbered(_validate.at_least_one("owners", owners)))
+
+
+def _check_shapes(model: nn.Module) -> None:
+    shapeless = [n for n, p in model.named_parameters() if isinstance(p, UninitializedParameter)]
+    if shapeless:
+        raise UnsupportedLayer(
+            dict.fromkeys(shapeless, "it has no shape yet: run the model once first")
+        )
+
+
+def _check_precision(parameters: Sequence[nn.Parameter], model: nn.Module) -> None:
     """Gradients in float16 overflow and vanish unless they are scaled, which clipping undoes."""
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad and parameter.dtype not in PRECISIONS:
+    for parameter in parameters:
+        if parameter.dtype not in PRECISIONS:
+            name = next((name for name, p in model.named_parameters() if p is parameter), "one")
             kinds = ", ".join(str(kind).removeprefix("torch.") for kind in PRECISIONS)
             raise InvalidInput(
                 f"Expected trainable parameters of {kinds}, got {parameter.dtype} in {name}: "
                 "convert the model."
             )
+
+
+def _salt() -> str:
+    return f"resumed {secrets.token_hex(16)}"
 
 
 def _randomness(seed: int | None, rank: int) -> tuple[NoiseSource, SamplingKey]:

@@ -13,8 +13,9 @@ from sottovoce.training.clipping.gradients import Gradient
 class Step:
     """One step of training: iterate over its pieces, once, and give each its losses.
 
-    Now and then a step hands out some examples again, to measure how far one of them moves the sum
-    (see `neighbours`). The loop treats them like any others; `checking` tells them apart.
+    Now and then a step hands out some examples again, after its `size` examples, to measure how far
+    one of them moves the sum (see `neighbours`). The loop treats them like any others. No flag
+    tells them apart: what a loop does for some passes only is what such a check could not see.
     """
 
     def __init__(
@@ -24,12 +25,11 @@ class Step:
         gradient: Gradient,
         take: Callable[["Step", list[Tensor]], None],
         check: NeighbourCheck | None = None,
-        watch: Callable[[], None] = lambda: None,
+        watch: Callable[["Step"], None] = lambda _: None,
     ) -> None:
-        self.number = number
-        self.size = sum(len(piece.examples) for piece in pieces)
-        self.finished = False
-        self.checking = False
+        self._number = number
+        self._size = sum(len(piece.examples) for piece in pieces)
+        self._finished = False
         self._pieces = pieces
         self._gradient = gradient
         self._take = take
@@ -37,6 +37,20 @@ class Step:
         self._watch = watch
         self._begun = False
         self._waiting: Callable[[Tensor], None] | None = None
+
+    @property
+    def number(self) -> int:
+        """The place of this step in the training, from 0."""
+        return self._number
+
+    @property
+    def size(self) -> int:
+        """How many examples were sampled. Private: do not publish it."""
+        return self._size
+
+    @property
+    def finished(self) -> bool:
+        return self._finished
 
     def __iter__(self) -> Generator[Tensor]:
         """The examples of each piece, as indices. After the last one the step is taken."""
@@ -50,16 +64,14 @@ class Step:
         for piece in self._pieces:
             self._waiting = lambda losses, piece=piece: self._gradient.backward(losses, piece)
             with self._gradient.piece(piece):
-                yield piece.examples
+                yield piece.examples.clone()  # the loop may write to what it is given
             self._check_done()
             if self._check is not None:
                 self._check.saw(piece)
-        self.checking = True
         for trial in self._check.trials() if self._check is not None else ():
             yield from self._try(trial)
-        self.checking = False
         self._take(self, self._gradient.finish())
-        self.finished = True
+        self._finished = True
 
     def backward(self, losses: Tensor) -> None:
         """The backward pass of this piece; `losses` has one entry for each of its examples."""
@@ -71,10 +83,10 @@ class Step:
     def _try(self, trial: Trial) -> Generator[Tensor]:
         self._waiting = trial.backward
         with trial.context:
-            yield trial.piece.examples
+            yield trial.piece.examples.clone()
         self._check_done()
 
     def _check_done(self) -> None:
         if self._waiting is not None:
             raise InvalidInput("Expected step.backward(losses) for every piece, got none.")
-        self._watch()
+        self._watch(self)

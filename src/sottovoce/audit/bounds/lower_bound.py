@@ -39,6 +39,8 @@ class LowerBound:
     relation: Relation = Relation.ADD_OR_REMOVE
 
     def __post_init__(self) -> None:
+        _validate.parse_choices(self)
+        _validate.number("epsilon", self.epsilon)
         if not self.epsilon >= 0:
             raise InvalidInput(f"Expected epsilon >= 0, got {self.epsilon:g}.")
         _validate.delta(self.delta)

@@ -39,6 +39,11 @@ def materials(
                 source=noise,
             )
     elif named:
+        if any(Path(named).exists() and _is_same(named, reader) for reader in readers):
+            raise InvalidInput(
+                "Expected a public list of surrogates, got the corpus itself; to draw from its own "
+                f"values, name {' or '.join(FROM_CORPUS)}."
+            )
         surrogates = read_surrogates(named)
     vectors = None
     if options["vectors"]:
@@ -51,6 +56,11 @@ def materials(
         vault=vault,
         like_for_like=options["like_for_like"],
     )
+
+
+def _is_same(named: str, reader: Reader) -> bool:
+    path = Path(reader.path)
+    return path.exists() and path.samefile(named)
 
 
 def vault_of(options: Mapping[str, Any]) -> Vault | None:

@@ -75,6 +75,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "type": int,
         "help": "Declared number of units, not fewer than there are [default: counted].",
     },
+    "max-examples-per-user": {
+        "type": int,
+        "help": "Also tell what holds for a user with so many examples; more are refused.",
+    },
     "decay": {
         "type": click.Choice(["none", "linear", "exponential"]),
         "default": "none",

@@ -47,6 +47,8 @@ def steps_bar(title: str, *, quiet: bool = False) -> "Iterator[Callable[[Moment]
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
+    from sottovoce.privacy.guarantee import rounded_up
+
     bar = Progress(
         TextColumn(title),
         BarColumn(),
@@ -57,7 +59,7 @@ def steps_bar(title: str, *, quiet: bool = False) -> "Iterator[Callable[[Moment]
     task = bar.add_task("", total=None, state="preparing")
 
     def tell(moment: "Moment") -> None:
-        spent = "" if moment.epsilon is None else f"  epsilon {moment.epsilon:.2f} spent"
+        spent = "" if moment.epsilon is None else f"  epsilon {rounded_up(moment.epsilon)} spent"
         minutes, seconds = divmod(round(moment.seconds_left), 60)
         bar.update(
             task,

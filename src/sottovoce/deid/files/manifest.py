@@ -94,14 +94,16 @@ def write_manifest(folder: RunFolder, content: Mapping[str, Any]) -> dict[str, A
     """Write both parts; return the content with the hash of what is public."""
     public, _ = folder.split(content, publish=PUBLIC)
     content = {**content, "sha256": sealed(public)["sha256"]}
-    folder.write_run(content, publish=PUBLIC)
+    # Whoever alters what is public can make its hash anew, but not the one with the key.
+    folder.write_run({**content, "seal": _seal(folder, content["sha256"])}, publish=PUBLIC)
     return content
 
 
 def verify(output: str | Path, *, source: str | Path | None = None) -> dict[str, Any]:
     """Check a released file (and its original, if given) against its manifest; return that.
 
-    Any difference is refused with a sentence that names it.
+    Any difference is refused with a sentence that names it. A manifest that somebody wrote anew
+    from end to end is noticed where its private folder is; elsewhere only what does not fit is.
     """
     path = Path(f"{output}{SUFFIX}")
     if not path.is_file():
@@ -115,17 +117,41 @@ def verify(output: str | Path, *, source: str | Path | None = None) -> dict[str,
         _check_file(path, "output", content["output"], output)
         if source is not None:
             _check_input(folder, content, source)
-        for unit, ledger in content["release"]["ledgers"].items():
-            said = Guarantee.from_json(content["release"]["guarantees"][unit])
-            derived = Ledger.from_json(ledger).guarantee(said.delta)
-            if derived != said:
-                raise InvalidInput(
-                    f"{path}: Expected the guarantee to one {unit} that its ledger gives, "
-                    f"epsilon {derived.epsilon:g}, got epsilon {said.epsilon:g}."
-                )
+        _check_guarantees(path, content)
+        seal = folder.private_part().get("seal")
+        if seal is not None and seal != _seal(folder, stated):
+            raise InvalidInput(
+                f"{path}: Expected the manifest that this folder was sealed with; it was altered, "
+                "and its hash made anew."
+            )
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as problem:
         raise InvalidInput(f"{path}: Expected a release manifest, but {problem!r}.") from problem
     return folder.read_run(private=True)
+
+
+def _check_guarantees(path: Path, content: Mapping[str, Any]) -> None:
+    """Every guarantee is the one that its ledger gives, and the first of all is one of them."""
+    stated, ledgers = content["release"]["guarantees"], content["release"]["ledgers"]
+    if not stated or {*stated} != {*ledgers}:
+        raise InvalidInput(f"{path}: Expected a ledger beside every guarantee, got others.")
+    for unit, each in ledgers.items():
+        said, ledger = Guarantee.from_json(stated[unit]), Ledger.from_json(each)
+        derived = ledger.guarantee(said.delta)
+        if derived != said or unit != str(ledger.unit):
+            raise InvalidInput(
+                f"{path}: Expected the guarantee to one {unit} that its ledger gives, "
+                f"epsilon {derived.epsilon:g}, got epsilon {said.epsilon:g}."
+            )
+    last = list(stated)[-1]
+    if content["guarantee"] != stated[last] or content["ledger"] != ledgers[last]:
+        raise InvalidInput(
+            f"{path}: Expected the guarantee to one {last} to stand first, as the release states "
+            "it, got another one."
+        )
+
+
+def _seal(folder: RunFolder, digest: str) -> str:
+    return folder.keyed_hash_of([b"manifest ", digest.encode()])
 
 
 def _input(source: str | Path, folder: RunFolder | None) -> dict[str, Any]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from ray.data import Dataset
 
+_TWICE = "rows that the dataset has in one of its two passes alone: both have to read the same"
 Make = Callable[[], Deidentifier]
 
 
@@ -45,6 +46,8 @@ def release_dataset(
     counted = _mapped(dataset, _Counting, make, chosen, workers)
     for rows in _counted(counted):
         deid.count(rows)
+    for sentence in (*chosen.not_covered(), _TWICE):
+        deid.leave_uncovered(sentence)
     statement = deid.statement()
     if check is not None:
         check(statement)

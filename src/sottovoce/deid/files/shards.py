@@ -1,12 +1,11 @@
 """A folder of files, released file by file: what is finished is not done again.
 
 Each shard is released like a file of its own, with its own manifest. After a crash the shards whose
-manifest still fits (the same input, the same configuration, an unaltered output) are skipped. To
-one token or utterance the worst shard counts; a user may be in all of them, so epsilons add up.
+manifest still fits (the same input, the same configuration, an unaltered output) are skipped. An
+utterance or a user may be in several shards, so the statement is made of the records of all.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,10 @@ from typing import Any
 from sottovoce.corpora import Reader
 from sottovoce.deid.deidentifier import Deidentifier
 from sottovoce.deid.detect.detector import fingerprint
-from sottovoce.deid.files.corpus_file import Track, release_file
+from sottovoce.deid.files.corpus_file import RECORD, Track, record_of, release_file
 from sottovoce.deid.files.manifest import verify, write_manifest
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import RUN, RunFolder
-from sottovoce.privacy.guarantee import Guarantee, Verdict
 
 
 def release_shards(
@@ -44,14 +42,21 @@ def release_shards(
     target.mkdir(exist_ok=True)
     manifests = []
     resumed = 0
-    release = partial(release_file, track=track, examples=examples)
+    folder_of_run = RunFolder(target)
+    release = partial(release_file, track=track, examples=examples, call=_call(folder_of_run))
     for reader, name in zip(readers, names, strict=True):
         deid = make()
         done = _finished(deid, reader, target / name)
         resumed += done is not None
         manifests.append(done or release(deid, reader, target / name))
+    joint = make()
+    # Also of shards that are not among the readers any more: they were released with the rest.
+    for record in sorted(folder_of_run.private_folder.glob(f"*{RECORD}")):
+        joint.absorb(record_of(target / record.name.removesuffix(RECORD)))
+    statement = joint.statement()
+    unit = list(statement.guarantees)[-1]
     return write_manifest(
-        RunFolder(target),
+        folder_of_run,
         {
             "verb": "deid",
             "shards": {
@@ -59,7 +64,10 @@ def release_shards(
                 for name, each in zip(names, manifests, strict=True)
             },
             "configuration": manifests[0]["configuration"],
-            "guarantees": {unit: found.to_json() for unit, found in together(manifests).items()},
+            "guarantee": statement.guarantees[unit].to_json(),
+            "guarantees": {unit: each.to_json() for unit, each in statement.guarantees.items()},
+            "ledger": statement.ledgers[unit].to_json(),
+            "release": statement.to_json(),
             "metrics": {
                 "shards": len(names),
                 "resumed": resumed,
@@ -69,40 +77,16 @@ def release_shards(
     )
 
 
-def together(manifests: Iterable[dict[str, Any]]) -> dict[str, Guarantee]:
-    """What holds for all shards: the worst for tokens and utterances, the sum for users."""
-    stated = [
-        {unit: Guarantee.from_json(said) for unit, said in each["release"]["guarantees"].items()}
-        for each in manifests
-    ]
-    units = [unit for unit in stated[0] if all(unit in each for each in stated)]
-    return {unit: _joined([each[unit] for each in stated], unit) for unit in units}
-
-
-def _joined(guarantees: Sequence[Guarantee], unit: str) -> Guarantee:
-    add = sum if unit == "user" else max
-    worst = max(guarantees, key=lambda each: each.epsilon)
-    fails = [reason for each in guarantees if not each.holds for reason in each.reasons]
-    return replace(
-        worst,
-        epsilon=add(each.epsilon for each in guarantees),
-        delta=add(each.delta for each in guarantees),
-        verdict=Verdict.NO_GUARANTEE if fails else Verdict.HOLDS,
-        reasons=tuple(dict.fromkeys(fails)),
-        assumptions=_once(each.assumptions for each in guarantees),
-        not_covered=_once(each.not_covered for each in guarantees),
-        accountant=f"{worst.accountant}, {'added over' if unit == 'user' else 'worst of'} shards",
-    )
-
-
-def _once(sentences: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(sentence for each in sentences for sentence in each))
+def _call(folder: RunFolder) -> int:
+    """The number of the release in this folder: the same after an interruption, secret outside."""
+    return int(folder.keyed_hash_of([b"one release"])[:16], 16)
 
 
 def _finished(deid: Deidentifier, reader: Reader, output: Path) -> dict[str, Any] | None:
     """The manifest of a shard that was released before, if it still fits."""
     try:
         content = verify(output, source=reader.path)
+        record_of(output)
     except (InvalidInput, OSError):
         return None
     mine, its = deid.to_json(), content["configuration"]

@@ -6,6 +6,7 @@ one user alone appears with probability at most delta. Replacing a user (or one 
 counts, hence the release costs 2 epsilon and 2 delta.
 """
 
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
@@ -44,6 +45,7 @@ class PrivateHistogram:
 
     def add(self, user: str, value: str) -> None:
         """Count the first value of a user; the others of the same user are not counted."""
+        user = unicodedata.normalize("NFKC", user).strip()
         if not user:
             raise InvalidInput(
                 "Expected a user for every value of a private histogram, got none; without users "

@@ -49,6 +49,8 @@ class Cost:
     surrogates: SurrogateSource = SurrogateSource.PUBLIC
     histogram_epsilon: float = 0.0
     histogram_delta: float = 0.0
+    histogram: str = ""
+    """What tells a released histogram from all others; drawing from it again costs no more."""
 
     def __post_init__(self) -> None:
         _validate.parse_choices(self)
@@ -119,6 +121,7 @@ def sources(listed: Surrogates) -> dict[str, Any]:
         "surrogates": listed.origin,
         "histogram_epsilon": listed.histogram.get("epsilon", 0.0),
         "histogram_delta": listed.histogram.get("delta", 0.0),
+        "histogram": listed.digest if listed.origin is SurrogateSource.DP_HISTOGRAM else "",
     }
 
 

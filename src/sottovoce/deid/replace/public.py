@@ -92,4 +92,4 @@ def public_surrogates(kind: str) -> Surrogates | None:
     True
     """
     values = _LISTS.get(kind)
-    return None if values is None else even(values(), f"built-in {kind}")
+    return None if values is None else even(values(), f"built-in {kind}", shipped=True)

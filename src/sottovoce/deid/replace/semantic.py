@@ -28,6 +28,7 @@ MOST_VALUES = 4000
 """The channel is a table of all pairs; above this it would not fit into memory."""
 
 Table = NDArray[np.float64]
+_PUBLIC_VECTORS = "nothing private went into the word vectors"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,7 +80,7 @@ class SemanticExponential:
             scale=low,
             whole=whole,
             keep_case=keep_case,
-            assumptions=surrogates.assumptions,
+            assumptions=(*surrogates.assumptions, _PUBLIC_VECTORS),
         )
 
     @cached_property

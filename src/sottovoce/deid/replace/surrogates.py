@@ -7,6 +7,7 @@ where it came from and what it cost. Of a list in a file that does not say so it
 stated, that nothing private went into it.
 """
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,9 +47,14 @@ class Surrogates:
     name: str = "list"
     histogram: Mapping[str, float] = field(default_factory=dict, hash=False)
     assumptions: tuple[str, ...] = ()
+    shipped: bool = False
+    """Whether it came with this package; of any other public list that is assumed, and said."""
 
     def __post_init__(self) -> None:
         _validate.parse_choices(self)
+        if self.origin is SurrogateSource.PUBLIC and not self.shipped:
+            told = f"nothing private went into the list of surrogates {self.name}"
+            object.__setattr__(self, "assumptions", tuple(dict.fromkeys((*self.assumptions, told))))
         if {*self.histogram} - {"epsilon", "delta"}:
             raise InvalidInput(
                 f"Expected epsilon and delta of a histogram, got {', '.join(self.histogram)}."
@@ -97,6 +103,12 @@ class Surrogates:
         """The smallest probability: what epsilon rests on."""
         return min(self.weights) / sum(self.weights)
 
+    @property
+    def digest(self) -> str:
+        """A short name of the values and weights: noisy counts are never equal by chance."""
+        content = json.dumps([self.values, self.weights]).encode()
+        return hashlib.sha256(content).hexdigest()[:16]
+
     @cached_property
     def distribution(self) -> Categorical:
         return Categorical(np.array(self.weights))
@@ -127,13 +139,14 @@ class Surrogates:
         }
 
 
-def even(values: Iterable[str], name: str = "list") -> Surrogates:
+def even(values: Iterable[str], name: str = "list", *, shipped: bool = False) -> Surrogates:
     """A public list in which every value is equally likely: the most privacy for its size.
 
     >>> even(["Paris", "London", "paris"]).values
     ('paris', 'london')
     """
-    return Surrogates(tuple(dict.fromkeys(canonical(value) for value in values)), name=name)
+    once = tuple(dict.fromkeys(canonical(value) for value in values))
+    return Surrogates(once, name=name, shipped=shipped)
 
 
 def by_rank(surrogates: Surrogates) -> Surrogates:
@@ -178,9 +191,8 @@ def read_surrogates(path: str | Path) -> dict[str, Surrogates]:
         raise InvalidInput(f"{path}: Expected surrogates, found none.")
     name = Path(path).name
     if made is None:
-        public = (f"nothing private went into the list of surrogates {name}",)
         return {
-            kind: Surrogates(tuple(found), tuple(found.values()), name=name, assumptions=public)
+            kind: Surrogates(tuple(found), tuple(found.values()), name=name)
             for kind, found in lists.items()
         }
     if {*made} != {*lists}:

@@ -29,7 +29,17 @@ _OUTSIDE = (
     "(punctuation, a possessive ending, a title)"
 )
 _OTHER_RUNS = "other releases of the same text: each one adds its own epsilon"
+_KNOWN_AGAIN = (
+    "an utterance is known again by its id, or without one by its user and words (equal texts of "
+    "one release are different utterances), and a user by one name"
+)
+_MEASURED = "what the evaluation counted: the share of private values that are missed is told"
 _UNFOUND = "values not found"
+
+
+def missed_by(detector: str) -> tuple[str, ...]:
+    """What a detector leaves uncovered; annotations miss nothing, if they are right."""
+    return () if detector == "gold" else (f"private values that {detector} misses",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +55,8 @@ class Released:
     delta: float
     evaluation: Evaluation | None = None
     not_covered: tuple[str, ...] = ()
+    same_detector: bool = True
+    """Whether all of it went through the detector that was evaluated."""
 
     def statement(self) -> ReleaseStatement:
         units = [Unit.TOKEN, Unit.UTTERANCE]
@@ -99,7 +111,7 @@ class Released:
         reasons.append(
             f"{facts[0].why_infinite()}: with probability up to {missed:.3g} that happens to "
             f"one of up to {max(sum(fact.counts) for fact in facts)} values, so no epsilon "
-            f"can be stated with a delta below {needed:g}{then}"
+            f"can be stated with {f'a delta below {needed:g}{then}' if needed < 1 else 'any delta'}"
         )
         return replace(said, reasons=tuple(reasons))
 
@@ -134,11 +146,14 @@ class Released:
             ledger.assume(
                 f"what else {self.detector} marks does not depend on the private values beside it"
             )
-        if misses is None and self.detector != "gold":
-            ledger.leave_uncovered(f"private values that {self.detector} misses")
+        ledger.assume(_KNOWN_AGAIN)
+        for sentence in missed_by(self.detector) if misses is None else ():
+            ledger.leave_uncovered(sentence)
         if misses is not None:
+            ledger.leave_uncovered(_MEASURED)
             ledger.assume(
-                f"with confidence {misses.confidence:g}, on text like the evaluation set, at least "
+                f"with confidence {misses.confidence:g}, on text like the evaluation set, whose "
+                "values were drawn independently of each other, at least "
                 f"{math.floor(1e4 * misses.recall) / 1e4:g} of the private values are found"
             )
         return ledger
@@ -236,8 +251,8 @@ class Released:
         consistent = [
             kind for kind in self.tally.types if isinstance(self.mechanisms.get(kind), Consistent)
         ]
-        if not consistent:
-            return None
+        if not consistent or any(kind not in self.mechanisms for kind in self.tally.types):
+            return None  # Nothing is known of what renaming does to releases of another kind.
         ledger = Ledger(unit=Unit.TOKEN, relation=Relation.REPLACE_ONE)
         for kind in consistent:
             ledger.spend(
@@ -253,16 +268,18 @@ class Released:
             for sentence in self._cost(kind).assumptions:
                 ledger.assume(sentence)
         ledger.assume(
-            "a token is all occurrences of one value in its scope, in every release with this key"
+            f"a token is all occurrences of one value of {', '.join(consistent)} in its scope, in "
+            "every release with this key; values of other types are not renamed"
         )
         ledger.assume("which occurrences are equal may be known")
         ledger.assume(SAME_CASE)
         ledger.assume("HMAC-SHA-256 looks random to whoever does not have the key")
-        ledger.leave_uncovered(_OUTSIDE)
+        for sentence in (_OUTSIDE, *self.not_covered, *missed_by(self.detector), _OTHER_RUNS):
+            ledger.leave_uncovered(sentence)
         return self._guarantee(ledger)
 
     def _misses(self) -> Misses | None:
-        if self.evaluation is None or self.detector == "gold":
+        if self.evaluation is None or self.detector == "gold" or not self.same_detector:
             return None
         by_words = [kind for kind, each in self.mechanisms.items() if not each.whole]
         return Misses.of(self.evaluation, self.tally.types, by_words)

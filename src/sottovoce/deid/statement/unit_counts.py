@@ -9,6 +9,7 @@ values.
 
 import base64
 import os
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,16 @@ def key_of(*parts: str) -> int:
     """64 bits that are equal for equal parts, in every process."""
     message = "\0".join(parts).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(message, digest_size=8).digest(), "little")
+
+
+def one_name(user: str) -> str:
+    """The name of a user without blanks around it, in one spelling; a blank one is none.
+
+    >>> one_name(" ann ") == one_name("ann"), one_name("  ")
+    (True, '')
+    """
+    user = user.strip()
+    return user if user.isascii() else unicodedata.normalize("NFKC", user)
 
 
 def random_numbers(count: int) -> list[int]:

@@ -137,12 +137,13 @@ def _fit(
     _train_mode(model)
     for step in training.steps():
         optimisation.set_rate(optimizer, step.number, plan.steps)
-        total = 0.0
+        total, seen = 0.0, 0
         for indices in step:
             losses = model.losses(encodings.batch(indices))
             step.backward(losses)
-            if not step.checking:
+            if seen < step.size:  # what comes after is a check
                 total += float(losses.detach().sum())
+            seen += len(indices)
         average.add(step.number)
         examples += step.size
         stopped = Worker.this().alone and training.step < plan.steps and should_stop()

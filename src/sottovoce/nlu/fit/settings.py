@@ -21,8 +21,8 @@ HASHED, PAID, PRIVATE = "hashed", "dp", "private"
 """Vocabularies that are no file."""
 
 _COUNTS = (
-    "population", "workers", "batch_size", "epochs", "virtual_batch", "hidden", "layers",
-    "word_width",
+    "population", "max_examples_per_user", "workers", "batch_size", "epochs", "virtual_batch",
+    "hidden", "layers", "word_width",
 )  # fmt: skip
 _POSITIVE = ("epsilon", "noise_multiplier", "vocabulary_epsilon", "clip_norm")
 
@@ -34,8 +34,9 @@ class Settings:
     `encoder` is `minilm`, `paper` (4 layers x 312, untrained), or a folder with an encoder;
     `samples` are public utterances to start from: a grammar, a folder of them, or a corpus;
     `population` declares how many units there are (it fixes the sampling rate and delta, and is
-    public); `as_printed` takes eDP-SGD to the letter of the paper. `hidden`, `layers` and
-    `word_width` are the sizes of the CLC (None: the paper's).
+    public); `max_examples_per_user` asks for the guarantee to a user with so many examples, beside
+    that to one example; `as_printed` takes eDP-SGD to the letter of the paper. `hidden`, `layers`
+    and `word_width` are the sizes of the CLC (None: the paper's).
 
     >>> settings = Settings(method="dp-sgd", epsilon=3)
     >>> settings.plan(population=10_000).guarantee().epsilon <= 3
@@ -59,6 +60,7 @@ class Settings:
     delta: float | None = None
     unit: Unit = Unit.EXAMPLE
     population: int | None = None
+    max_examples_per_user: int | None = None
     decay: Decay = Decay.NONE
     tau: float = 0.1
     workers: int = 1
@@ -110,6 +112,14 @@ class Settings:
                     raise InvalidInput(
                         f"Expected a private method for {what}, got sgd: take dp-sgd or edp-sgd."
                     )
+        if self.max_examples_per_user is not None and (
+            self.method is Method.SGD or self.unit is Unit.USER
+        ):
+            raise InvalidInput(
+                "Expected a private method that protects examples, to tell what it is worth to a "
+                f"user with {self.max_examples_per_user} of them, got {self.method} for one "
+                f"{self.unit}."
+            )
         if self.as_printed and self.method is not Method.EDP_SGD:
             raise InvalidInput(f"Expected edp-sgd to be taken as printed, got {self.method}.")
 

@@ -122,6 +122,11 @@ def _privacy(run: Mapping[str, Any]) -> list[str]:
         {**run["guarantee"], "assumptions": [], "not_covered": []}
     )  # fmt: skip
     lines = [f"**Guarantee.** {short}"]
+    if run.get("user_guarantee"):
+        most = (run.get("configuration") or {}).get("max_examples_per_user")
+        to_user = {**run["user_guarantee"], "assumptions": [], "not_covered": []}
+        said = Guarantee.from_json(to_user)
+        lines += ["", f"**To a user** with at most {most} examples: {said}"]
     claimed = run.get("claimed")
     if claimed:
         lines += ["", f"**Claimed** by the recipe's own arithmetic: {_claim(claimed)}"]
@@ -149,10 +154,13 @@ def _audit(audit: Mapping[str, Any] | None) -> list[str]:
     lines = []
     bounds = audit.get("bounds") or []
     if bounds:
+        from sottovoce.audit.bounds.lower_bound import rounded_down
+
         best = max(bounds, key=lambda bound: number_from_json(bound["epsilon_lower"]))
         epsilon = number_from_json(best["epsilon_lower"])
         lines.append(
-            f"**Audit.** At least epsilon = {epsilon:.3g} at delta = {best['delta']:g} is lost, "
+            f"**Audit.** At least epsilon = {rounded_down(epsilon)} at delta = "
+            f"{best['delta']:g} is lost, "
             f"with confidence {best['confidence']:g} ({best['method']}: {best['evidence']})."
         )
     for attack in audit.get("attacks") or []:

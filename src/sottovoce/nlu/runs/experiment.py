@@ -5,6 +5,7 @@ The command line, the tuning, the utility studies and the reference models of an
 """
 
 import platform
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -30,7 +31,8 @@ from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.runs.card import MEASURED
 from sottovoce.nlu.runs.searched import Searched
 from sottovoce.nlu.schema import Schema
-from sottovoce.privacy.guarantee import SEEDED_STAMP, Relation, Unit, number_to_json
+from sottovoce.privacy.groups import group_guarantee
+from sottovoce.privacy.guarantee import SEEDED_STAMP, Guarantee, Relation, Unit, number_to_json
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.training import Method, Plan, Worker
 
@@ -73,6 +75,7 @@ def train(
     schema = schema or Schema.of(parts.train)
     check_labels(schema, parts.train)
     owners = owners_of(parts.train, settings.unit)
+    check_examples_per_user(parts.train, settings.max_examples_per_user)
     population = len(set(owners))
     plan = settings.plan(population)
     if search is not None and search.ledger is not None:
@@ -167,6 +170,20 @@ def owners_of(utterances: Sequence[Utterance], unit: Unit) -> list[str]:
     return users
 
 
+def check_examples_per_user(utterances: Sequence[Utterance], most: int | None) -> None:
+    """Refuse data in which somebody has more examples than the statement for users allows.
+
+    Records that name no user are taken on trust: the statement says what it assumes.
+    """
+    examples = Counter(utterance.user for utterance in utterances if utterance.user)
+    if most is not None and any(count > most for count in examples.values()):
+        raise InvalidInput(
+            f"Expected at most {most} examples of every user (--max-examples-per-user), got "
+            f"{max(examples.values())} of one user: leave some out, raise the number, or protect "
+            "users (--unit user)."
+        )
+
+
 def _check_persons(users: Sequence[str]) -> None:
     """Refuse roles: protecting "agent" as if it were one user would protect none of the callers."""
     distinct = sorted(set(users))
@@ -252,6 +269,8 @@ def _uncovered(
 
 def _run(settings: Settings, parts: Parts, plan: Plan, fitted: Fitted) -> dict[str, Any]:
     private = plan.method is not Method.SGD
+    most = settings.max_examples_per_user
+    to_users = {} if most is None else {"user_guarantee": user_guarantee(most, plan, fitted)}
     return {
         "verb": "train",
         "versions": versions(),
@@ -267,6 +286,7 @@ def _run(settings: Settings, parts: Parts, plan: Plan, fitted: Fitted) -> dict[s
         "seed": "keyed by the operating system" if settings.seed is None else SEEDED_STAMP,
         "ledger": fitted.ledger.to_json(),
         "guarantee": fitted.guarantee.to_json(),
+        **{name: guarantee.to_json() for name, guarantee in to_users.items()},
         "claimed": plan.statement().claimed.to_json() if private else None,
         "metrics": {},
         "history": fitted.history,
@@ -277,6 +297,19 @@ def _run(settings: Settings, parts: Parts, plan: Plan, fitted: Fitted) -> dict[s
         },
         "data": {"name": parts.name, **parts.sizes()},
     }
+
+
+def user_guarantee(most: int, plan: Plan, fitted: Fitted) -> Guarantee:
+    """What the training is worth to a user with at most so many examples."""
+    return group_guarantee(
+        fitted.ledger.entries,
+        group_size=most,
+        relation=fitted.ledger.relation,
+        delta=plan.delta,
+        population=plan.population,  # there are no more users than examples
+        assumptions=fitted.guarantee.assumptions,
+        not_covered=fitted.guarantee.not_covered,
+    )
 
 
 def versions() -> dict[str, str]:

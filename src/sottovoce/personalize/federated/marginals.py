@@ -90,31 +90,37 @@ class Marginals:
             return cls(
                 tuple(map(str, data["words"])),
                 np.array(data["q_bar"]),
-                data["about"],
+                # A file that does not say of which numbers it speaks speaks of none.
+                {"of": "", **data["about"]} if "ledger" in data["about"] else data["about"],
                 None if data.get("mass") is None else float(data["mass"]),
             )
         except (KeyError, TypeError, ValueError) as problem:
             raise InvalidInput(f"Expected marginals in {path}, but {problem!r}.") from problem
 
 
+def ledger_of(*released: Marginals) -> Ledger:
+    """The ledgers of several releases as one."""
+    ledgers = [Ledger.from_json(each.about["ledger"]) for each in released]
+    if not ledgers:
+        raise InvalidInput("Expected at least one release, got none.")
+    together = ledgers[0]
+    for each in ledgers[1:]:
+        together = together.union(each)
+    return together
+
+
 def guarantee_of(*released: Marginals) -> Guarantee:
     """What holds of several releases together: what their ledgers have in common is paid once."""
-    together: Ledger | None = None
-    delta = 0.0
     try:
         for each in released:
             if "ledger" not in each.about:
                 return _none("the marginals come without the ledger of their release")
             if each.about.get("of") not in (None, each.digest):
                 return _none("the marginals are not those that their ledger paid for")
-            ledger = Ledger.from_json(each.about["ledger"])
-            if not ledger.entries:
+            if not Ledger.from_json(each.about["ledger"]).entries:
                 return _none("the ledger of the marginals knows of no release")
-            delta = max(delta, _validate.delta(each.about.get("delta", 0.0)))
-            together = ledger if together is None else together.union(ledger)
-        if together is None:
-            raise InvalidInput("Expected at least one release, got none.")
-        return together.guarantee(delta)
+        deltas = [_validate.delta(each.about.get("delta", 0.0)) for each in released]
+        return ledger_of(*released).guarantee(max(deltas, default=0.0))
     except SottovoceError as problem:
         return _none(f"the ledger of the marginals cannot be trusted ({problem})")
 

@@ -11,7 +11,9 @@ import math
 from collections.abc import Iterable
 
 from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr
+from scipy.special import erfcx, log_ndtr, ndtri_exp
+
+_SMALLEST_MU = 1e-9
 
 
 def compose(mus: Iterable[float]) -> float:
@@ -42,6 +44,12 @@ def epsilon_of(mu: float, delta: float) -> float:
         return 0.0
     if delta == 0 or math.isinf(mu):
         return math.inf
+    if mu < _SMALLEST_MU:
+        # The two terms agree in all their digits. The total variation is below mu / sqrt(2 pi), and
+        # the first term alone bounds delta from above.
+        if mu <= math.sqrt(2 * math.pi) * delta:
+            return 0.0
+        return mu * (max(0.0, float(-ndtri_exp(math.log(delta)))) + mu / 2)
     lowest = -mu / 2  # epsilon = 0
     if _delta_at(lowest, mu) <= delta:
         return 0.0

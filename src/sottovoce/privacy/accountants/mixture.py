@@ -38,6 +38,15 @@ def weights(loss: GroupLoss) -> tuple[_Array, float]:
     return binom.pmf(np.arange(most + 1), loss.size, loss.rate), cut
 
 
+def _any(loss: GroupLoss) -> float:
+    """The probability that somebody of the group is in a sample, to the last digit."""
+    return -math.expm1(_log_nobody(loss))
+
+
+def _log_nobody(loss: GroupLoss) -> float:
+    return loss.size * math.log1p(-loss.rate) if loss.rate < 1 else -math.inf
+
+
 def components(loss: GroupLoss) -> int:
     return len(weights(loss)[0])
 
@@ -77,9 +86,9 @@ def removing_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
     p, cut = weights(loss)
     shift = 1 / loss.noise_multiplier
     deltas = -np.expm1(np.minimum(epsilons, 0.0))
-    informative = epsilons > math.log(p[0])
+    informative = epsilons > _log_nobody(loss)
     epsilon = epsilons[informative]
-    edge = _edge(epsilon, p, shift)
+    edge = _edge(epsilon, p, _any(loss), shift)
     above = sum(p_k * ndtr(k * shift - edge) for k, p_k in enumerate(p))
     deltas[informative] = above + cut - np.exp(epsilon + log_ndtr(-edge))
     clipped: _Array = np.clip(deltas, 0.0, 1.0)
@@ -91,9 +100,9 @@ def adding_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
     p, _ = weights(loss)
     shift = 1 / loss.noise_multiplier
     deltas = np.zeros(epsilons.shape)
-    informative = -epsilons > math.log(p[0])
+    informative = -epsilons > _log_nobody(loss)
     epsilon = epsilons[informative]
-    edge = _edge(-epsilon, p, shift)
+    edge = _edge(-epsilon, p, _any(loss), shift)
     below = sum(
         np.exp(epsilon + math.log(p_k) + log_ndtr(edge - k * shift))
         for k, p_k in enumerate(p)
@@ -107,9 +116,9 @@ def adding_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
 def replacing_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
     """The bound of the module's first lines at each epsilon, alike in both directions."""
     p, cut = weights(loss)
-    some = 1 - float(p[0])
+    some = _any(loss)
     size = np.abs(epsilons)
-    inner = size - math.log(some) + np.log1p(-p[0] * np.exp(-size))  # epsilon'
+    inner = log_of_excess(size, some) - math.log(some)  # epsilon'
     deltas = np.full(epsilons.shape, cut)
     for k, p_k in enumerate(p[1:], 1):
         mu = 2 * k / loss.noise_multiplier
@@ -130,13 +139,13 @@ def _log_mixture(u: _Array, p: _Array, shift: float) -> _Array:
     return logs
 
 
-def _edge(epsilon: _Array, p: _Array, shift: float) -> _Array:
+def _edge(epsilon: _Array, p: _Array, some: float, shift: float) -> _Array:
     """Where ln(P/Q) = epsilon, in standard deviations: above it, the loss is larger.
 
     Without its constant p_0 the logarithm of P/Q is convex with a slope of at least `shift`, so
     Newton's steps from the right converge, and quickly.
     """
-    wanted = log_of_excess(epsilon, 1 - float(p[0]))
+    wanted = log_of_excess(epsilon, some)
     k = np.arange(1, len(p))
     with np.errstate(divide="ignore"):
         starts = np.log(p[1:]) - (k * shift) ** 2 / 2

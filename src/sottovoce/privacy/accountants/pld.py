@@ -44,6 +44,8 @@ LARGEST_EPSILON = _WIDEST * _MOST_POINTS
 _ROUNDING_ERROR = 1e-15
 # A delta that is not this many times the rounding error is left to other accountants.
 _LEAST_DIGITS = 10
+# So many points a release may take where epsilon is far below its losses.
+_MOST_COMPOSED = 1_000_000
 # A group's distribution takes time in proportion to the points and to the sizes of its samples.
 _MOST_TERMS = 2_000_000
 # A first look, while epsilon is known only within orders of magnitude.
@@ -65,7 +67,7 @@ def epsilon_of(
         return bound
     # Rounding may have moved this much of delta either way.
     certain_delta = delta - releases * _ROUNDING_ERROR
-    coarsest = max((_affordable(loss) for loss, _ in losses), default=0.0)
+    coarsest = max((_affordable(loss, n, relation) for loss, n in losses), default=0.0)
     width = math.inf
     # Each pass shows how fine the next grid has to be. The last one answers: the smallest answer
     # of all would be the one with the luckiest rounding.
@@ -91,13 +93,21 @@ def grid_width(epsilon: float, releases: int) -> float:
     return max(min(wanted, epsilon / 200), epsilon / _MOST_POINTS)
 
 
-def _affordable(loss: Loss) -> float:
-    """The finest grid on which this loss can be laid out in about a second."""
-    return (
-        mixture.range_of(loss) * mixture.components(loss) / _MOST_TERMS
-        if isinstance(loss, GroupLoss)
-        else 0.0
-    )
+def _affordable(loss: Loss, count: int, relation: Relation) -> float:
+    """The finest grid on which this loss can be laid out in about a second.
+
+    Where epsilon is close to 0, losses are far larger than it is.
+    """
+    match loss:
+        case GroupLoss():
+            return mixture.range_of(loss) * mixture.components(loss) / _MOST_TERMS
+        case GaussianLoss(mu=mu):
+            shift = mu * math.sqrt(count)
+        case PoissonGaussianLoss(noise_multiplier=noise):
+            shift = (2 if relation is Relation.REPLACE_ONE else 1) / noise
+        case _:
+            return 0.0
+    return (shift**2 / 2 + 20 * shift) / _MOST_COMPOSED
 
 
 def _upper_estimate(losses: list[tuple[Loss, int]], delta: float, relation: Relation) -> float:

@@ -23,6 +23,7 @@ from sottovoce.privacy.accountants.losses import (
     Loss,
     PoissonGaussianLoss,
     PureLoss,
+    TokenLoss,
 )
 from sottovoce.privacy.guarantee import Relation
 
@@ -71,15 +72,37 @@ def divergences(
             twice = 2 * orders - 1
             sides = np.log(orders / twice) + (orders - 1) * epsilon
             between = np.log((orders - 1) / twice) - orders * epsilon
-            laplace: _Array = np.minimum(np.logaddexp(sides, between) / (orders - 1), epsilon)
+            log_moment = np.logaddexp(sides, between) + _ROUNDING
+            laplace: _Array = np.minimum(log_moment / (orders - 1), _of_pure(epsilon, orders))
             return laplace
         case PureLoss(epsilon=epsilon):
-            # Pure epsilon implies rho = epsilon^2 / 2 (Bun and Steinke 2016).
-            return np.minimum(orders * epsilon**2 / 2, epsilon)
+            return _of_pure(epsilon, orders)
+        case TokenLoss():
+            return _of_token(loss, orders)
         case ConcentratedLoss(rho=rho):
             return orders * rho
         case _:
             raise CannotAccount(f"Renyi accounting has no rule for {type(loss).__name__}.")
+
+
+def _of_pure(epsilon: float, orders: _Array) -> _Array:
+    """Pure epsilon implies rho = epsilon^2 / 2 (Bun and Steinke 2016)."""
+    return np.minimum(orders * epsilon * epsilon / 2, epsilon)
+
+
+def _of_token(loss: TokenLoss, orders: _Array) -> _Array:
+    """From the three outputs: the token itself, the neighbour's, any other."""
+    ratio = loss.log_ratio
+    if ratio == 0 or math.isinf(ratio):
+        return np.full(len(orders), ratio)
+    other = loss.replace_probability * loss.smallest_probability
+    rest = max(0.0, loss.replace_probability - 2 * other)
+    exponents = [orders * ratio, (1 - orders) * ratio]
+    log_moment = np.logaddexp.reduce([math.log(other) + each for each in exponents])
+    if rest:
+        log_moment = np.logaddexp(log_moment, math.log(rest))
+    found: _Array = np.minimum((log_moment + _ROUNDING) / (orders - 1), _of_pure(ratio, orders))
+    return found
 
 
 def _sampled(rate: float, noise: float, relation: Relation, orders: _Array) -> _Array:

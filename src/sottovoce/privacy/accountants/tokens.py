@@ -18,6 +18,20 @@ from sottovoce.privacy.accountants.losses import TokenLoss
 _MOST_ATOMS = 200_000
 
 
+# Convolving more tokens than this one by one would take seconds.
+_MOST_TOKENS = 5_000
+
+
+def are_few(tokens: Iterable[tuple[TokenLoss, int]]) -> bool:
+    """Whether `epsilon_of` answers in about a second; if not, other accountants serve."""
+    atoms = 1
+    for loss, count in tokens:
+        if count > _MOST_TOKENS or atoms * (2 * count + 1) > 10 * _MOST_ATOMS:
+            return False
+        atoms = min(atoms * (2 * count + 1), _MOST_ATOMS) if loss.log_ratio else atoms
+    return True
+
+
 def pure_epsilon(tokens: Iterable[tuple[TokenLoss, int]]) -> float:
     """The sum of the single epsilons: what holds at delta = 0."""
     return sum(loss.log_ratio * count for loss, count in tokens if loss.log_ratio and count)

@@ -86,7 +86,7 @@ def fact_from_json(data: Mapping[str, Any]) -> Fact:
     >>> fact_from_json(fact.to_json()) == fact
     True
     """
-    name = data.get("kind")
+    name = data.get("kind") if isinstance(data, Mapping) else None
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise InvalidInput(f"Expected a fact of kind {', '.join(_KINDS)}, got {name!r}.")

@@ -40,7 +40,7 @@ class ReplacedTokens(Fact):
         super().__post_init__()
         _validate.probability("replace_probability", self.replace_probability)
         _validate.probability("recall", self.recall)
-        _validate.at_least_one("tokens", self.tokens)
+        _validate.between("tokens", _validate.at_least_one("tokens", self.tokens), 1, 2**53)
         if not 0 <= self.smallest_probability <= 0.5:
             raise InvalidInput(
                 "Expected smallest_probability in [0, 0.5] (two possible inputs share the mass), "

@@ -156,7 +156,7 @@ class History:
             )
         before = self.spent[-1] if self.spent else None
         if before and before.fact == entry.fact and before.count + entry.count > MOST_EXECUTIONS:
-            raise InvalidInput(f"Expected at most 2^53 executions of a {entry.fact.kind}.")
+            raise InvalidInput(f"Expected at most 2^53 executions of one {entry.fact.kind}.")
 
     def _add(self, entry: Entry, scope: str) -> None:
         if entry.fact.pool is not None:

@@ -184,6 +184,9 @@ def create(path: Path | str, chain_lines: bytes) -> None:
 def read_journal(path: Path | str) -> Parsed:
     """The records of a journal, without holding or changing it."""
     try:
+        # A pipe or a device would be read for ever.
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            raise InvalidInput(f"Expected a ledger at {path}, got something that is not a file.")
         content = Path(path).read_bytes()
     except OSError as problem:
         raise InvalidInput(

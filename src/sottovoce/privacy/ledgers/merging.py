@@ -93,7 +93,7 @@ def compose(ledgers: Iterable[tuple[str, Ledger]]) -> Composition:
     for number, (name, ledger) in enumerate(parts):
         how.append(f"{name}: {_executions(ledger)} executions are counted")
         for entry in ledger.entries:
-            merge(entries, Entry(_apart(entry.fact, ledger.id or f"ledger {number}"), entry.count))
+            merge(entries, Entry(_apart(entry.fact, f"ledger {number}"), entry.count))
     whole = Ledger.of(
         entries,
         unit=first.unit,

@@ -24,7 +24,7 @@ def check_independence(tape: Tape, losses: Tensor, layer_names: tuple[str, ...])
         return False
     with tape.probe():
         half = losses[torch.isin(tape.grouping.labels, chosen)]
-        half.sum().backward(retain_graph=True)  # type: ignore[no-untyped-call]
+        half.sum().backward(retain_graph=True, inputs=tape.leaves)  # type: ignore[no-untyped-call]
         norms = tape.squared_norms()[:, others]
     touched = torch.isfinite(norms) & (norms > 0)
     if not bool(touched.any()):

@@ -10,20 +10,26 @@ mixes examples, a loss divided by a number of the batch) shows, whatever its cau
 The passes are made by the training loop itself: it is handed the piece again, and nothing of them
 is released. They come with the first steps, whenever the loop does something it has not done
 before, and at random for ever. Where the check fails, training stops.
+
+It also stops where a loop does not do the same thing twice, because then nothing can be shown: a
+memory of earlier examples looks like that. Random numbers are no excuse as long as they come from
+the global generators of torch, numpy and Python: those are repeated, or held still. For others,
+somebody has to declare `own_randomness`, and the statement says so.
 """
 
 import random
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
 
 from sottovoce.training.batches import Piece
-from sottovoce.training.checks.ownership import foreign_leaf
+from sottovoce.training.checks.ownership import foreign_leaf, refuse_hidden_graph
 from sottovoce.training.checks.randomness import Draws, OtherGenerators, frozen, undisturbed
-from sottovoce.training.clipping.gradients import ClippedGradient, check_losses
+from sottovoce.training.clipping.gradients import ClippedGradient, check_losses, dense
 from sottovoce.training.clipping.totals import sum_dtype
 from sottovoce.training.errors import NeighbourCheckFailed
 
@@ -31,12 +37,13 @@ from sottovoce.training.errors import NeighbourCheckFailed
 # step is checked as well, and then fewer and fewer are, down to one in RARELY: about 1.5 % of the
 # time of 200 steps, and 0.4 % of 2,000.
 RARELY = 128
-# Units in a check that is not of a whole piece.
+# Units in a check that is not of a whole piece; one in WHOLE of the checks at random is of one.
 FEW = 4
+WHOLE = 32
 # How often a loop has to do the same before it is believed to do the same always.
 TIMES = 8
-# Rounding may move a sum by so much of the contributions in it. Half precision rounds the forward
-# pass of another batch size differently.
+# Rounding may move each contribution by so much; the errors of many add up like independent ones.
+# Half precision rounds the forward pass of another batch size differently.
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.bfloat16: 0.05}
 # Where all contributions are tiny, rounding is relative to the clip norm.
 FLOOR = 1e-5
@@ -48,6 +55,19 @@ UNREPEATABLE = (
 DROPOUT_OFF = (
     "examples that do not influence each other with dropout switched off do not with it either; "
     "the neighbour check could not repeat the model's random numbers and switched them off"
+)
+NOT_REPEATABLE = (
+    "Expected a training loop that does the same thing again when it is given the same examples, "
+    "so that one of them can be left out and the rest compared, got other gradients every time. "
+    "Either the model or the loss remembers earlier examples (a memory, a queue, a running mean), "
+    "which would carry them into the contributions of others: take that out. Or it draws from a "
+    "random generator of its own: call the functions of torch, numpy.random or random, or declare "
+    "PrivateTraining(..., own_randomness=True). Training has stopped; nothing of this step was "
+    "released, and what was released before has no guarantee."
+)
+MOVES_WEIGHTS = (
+    "Expected weights that nobody but the training moves, but the loop itself wrote to "
+    "parameters: leave that out. It had neither clipping nor noise, so there is no guarantee."
 )
 
 
@@ -63,7 +83,7 @@ class Trial:
     norms: Tensor = field(default_factory=lambda: torch.zeros(0))
     """[groups] the norms on record."""
     clipped: float = 0.0
-    """The norms of all contributions, added up."""
+    """The norms of all contributions: the root of the sum of their squares."""
 
 
 Measuring = Generator[Trial, None, "Outcome"]
@@ -121,6 +141,7 @@ class NeighbourCheck:
         fail: Callable[[str], None],
         *,
         seed: int | None = None,
+        own_randomness: bool = False,
     ) -> None:
         self._model = model
         self._gradient = gradient
@@ -130,11 +151,15 @@ class NeighbourCheck:
         self._names = [name for name, _ in named]
         self._parameters = [p for _, p in named]
         self._random = random.SystemRandom() if seed is None else random.Random(seed)
+        self._own_randomness = own_randomness
         self._known: set[object] = set()
-        self._new: _Seen | None = None
-        self._unfamiliar: _Seen | None = None
+        self._new: list[_Seen] = []
+        self._unfamiliar: list[_Seen] = []
         self._any: _Seen | None = None
         self._steps = 0
+        self._before = torch.zeros(0)
+        self._largest = 0
+        """The most units that were checked at once."""
 
     def saw(self, piece: Piece) -> None:
         """A piece of the step went through the model: was anything about it new?"""
@@ -142,10 +167,11 @@ class NeighbourCheck:
             return
         seen = _Seen(piece, torch.nan_to_num(self._gradient.norms, nan=0.0, posinf=0.0))
         structure, sizes = self._signature(piece)
-        if structure not in self._known:
-            self._new = seen
+        if structure not in self._known or piece.count > 2 * self._largest:
+            self._new.append(seen)
+            self._largest = max(self._largest, piece.count)
         elif sizes not in self._known:
-            self._unfamiliar = seen
+            self._unfamiliar.append(seen)
         self._known |= {structure, sizes}
         if self._any is None or self._random.random() < 0.5:
             self._any = seen
@@ -154,19 +180,28 @@ class NeighbourCheck:
         """The passes to make before this step is released; none in most steps."""
         number, self._steps = self._steps, self._steps + 1
         new, unfamiliar, some = self._new, self._unfamiliar, self._any
-        self._new = self._unfamiliar = self._any = None
+        self._new, self._unfamiliar, self._any = [], [], None
         by_chance = self._random.random() < max(1 / RARELY, 0.5 / (number + 1))
+        checks = [self._whole(seen) for seen in new]
+        checks += [self._few(seen) for seen in (*new, *unfamiliar)]
+        if not checks and some is not None and (by_chance or number == 1):
+            whole = self._random.random() < 1 / WHOLE
+            checks = [self._whole(some) if whole else self._few(some)]
+        if not checks:
+            return
+        known, largest = self._known, self._largest
+        self._known, self._largest = set(), 0  # a loop that leaves in the middle has shown nothing
+        self._before = self._weights()
         with undisturbed():
-            if new is not None:
-                yield from self._check(*self._whole(new))
-            if new is not None or unfamiliar is not None:
-                yield from self._check(*self._few(new or unfamiliar))
-            elif some is not None and (by_chance or number == 1):
-                yield from self._check(*self._few(some))
+            for part, removed in checks:
+                yield from self._check(part, removed)
+        if self._weights_moved():
+            self._stop(MOVES_WEIGHTS)
+        self._known, self._largest = known, largest
 
     def _signature(self, piece: Piece) -> tuple[object, object]:
         structure, sizes = self._gradient.signature()
-        modes = tuple(module.training for module in self._model.modules())
+        modes = tuple((id(module), module.training) for module in self._model.modules())
         dtypes = tuple(p.dtype for p in self._parameters)
         known = (structure, modes, dtypes, piece.count > 1, len(piece.examples) > piece.count)
         return known, (known, sizes)
@@ -175,9 +210,8 @@ class NeighbourCheck:
         """All of a piece, without the unit that has the largest norm."""
         return seen.piece, int(seen.norms.argmax()) if len(seen.norms) else 0
 
-    def _few(self, seen: _Seen | None) -> tuple[Piece, int]:
+    def _few(self, seen: _Seen) -> tuple[Piece, int]:
         """The unit with the largest norm and a few others, without one of them."""
-        assert seen is not None
         whole, largest = self._whole(seen)
         others = [group for group in range(whole.count) if group != largest]
         few = max(2, min(FEW, whole.count // 8))
@@ -189,18 +223,35 @@ class NeighbourCheck:
         draws, others = Draws(len(part.examples)), OtherGenerators()
         measure = self._leave_out_group if self._gradient.by_group else self._leave_out_example
         outcome = yield from measure(part, removed, draws, others)
-        if not outcome.holds and not draws.aligned:
-            outcome = yield from measure(part, removed, None, others)
-            self._assume(DROPOUT_OFF)
+        if not outcome.holds and (others.moved or not draws.aligned):
+            # Where draws are held still, those of the others stay as they were if the one who is
+            # left out comes last.
+            part, removed = part.last(removed)
+            others.moved = False
+            with others.still():
+                outcome = yield from measure(part, removed, None, others)
+                if outcome.holds:
+                    self._assume(DROPOUT_OFF)
         if outcome.holds:
             return
         # Before the model is blamed: does the loop do the same thing twice?
-        if others.moved or not (yield from self._repeats(part, draws, others)):
-            self._assume(UNREPEATABLE)
-            return
-        sentence = _sentence(outcome)
+        repeats = not others.moved and (yield from self._repeats(part, others))
+        if repeats:
+            self._stop(_sentence(outcome))
+        if not self._own_randomness:
+            self._stop(NOT_REPEATABLE)
+        self._assume(UNREPEATABLE)
+
+    def _stop(self, sentence: str) -> NoReturn:
+        sentence = MOVES_WEIGHTS if self._weights_moved() else sentence
         self._fail(sentence)
         raise NeighbourCheckFailed(sentence)
+
+    def _weights_moved(self) -> bool:
+        return not torch.equal(self._before, self._weights())
+
+    def _weights(self) -> Tensor:
+        return torch.stack([p.detach().float().sum() for p in self._parameters]).nan_to_num()
 
     def _leave_out_group(
         self, part: Piece, removed: int, draws: Draws | None, others: OtherGenerators
@@ -215,7 +266,11 @@ class NeighbourCheck:
             smaller = self._pass(part.without(removed), _again(draws, ~mine), others)
             yield smaller
             rest = smaller.sums
-        alone = self._plain_pass(part.only([removed]), _again(draws, mine), others)
+        if draws is None:
+            # By itself it would draw the numbers of another place: its own loss among the others.
+            alone = self._plain_pass(part, frozen(), others, mine)
+        else:
+            alone = self._plain_pass(part.only([removed]), _again(draws, mine), others)
         yield alone
         own = self._gradient.clip(alone.sums)
         moved = [a - b for a, b in zip(full.sums, rest, strict=True)]
@@ -231,7 +286,7 @@ class NeighbourCheck:
         So the sums are within twice the clip norm of each other, and each within it.
         """
         few = min(FEW, len(part.examples))
-        part = Piece(part.examples[:few], part.groups[:few], torch.tensor([few]))
+        part = self._one_group(part.examples[:few])
         full = self._pass(part, frozen() if draws is None else draws.record(), others)
         yield full
         limit = self._gradient.sensitivity
@@ -239,25 +294,37 @@ class NeighbourCheck:
         rest = [torch.zeros_like(total) for total in full.sums]
         if few > 1:
             kept = torch.arange(few) < few - 1
-            fewer = Piece(part.examples[:-1], part.groups[:-1], torch.tensor([few - 1]))
-            smaller = self._pass(fewer, _again(draws, kept), others)
+            smaller = self._pass(self._one_group(part.examples[:-1]), _again(draws, kept), others)
             yield smaller
             rest = smaller.sums
         moved = [a - b for a, b in zip(full.sums, rest, strict=True)]
         outcome = self._outcome(moved, moved, limit, None)
+        # Clipped as a whole, it cannot be further. What may differ is what was clipped: the group
+        # once more, after another, by a plain pass. A loop that remembers the other one shows.
+        alone = self._plain_pass(part, _again(draws, torch.ones(few, dtype=torch.bool)), others)
+        yield alone
+        apart = self._outcome(full.sums, self._gradient.clip(alone.sums), limit, None)
         furthest = max(size, outcome.moved / 2)
-        return Outcome(furthest, 0.0, outcome.allowed, outcome.layer)
+        return Outcome(furthest, apart.unexplained, apart.allowed, apart.layer)
 
-    def _repeats(
-        self, part: Piece, draws: Draws, others: OtherGenerators
-    ) -> Generator[Trial, None, bool]:
+    def _one_group(self, examples: Tensor) -> Piece:
+        units = len(examples) if self._gradient.averages else 1
+        nobody = torch.zeros(len(examples), dtype=torch.int64)
+        return Piece(examples, nobody, torch.tensor([units]))
+
+    def _repeats(self, part: Piece, others: OtherGenerators) -> Generator[Trial, None, bool]:
         """Whether the same examples give the same sum every time."""
+        draws = Draws(len(part.examples))
         everybody = list(range(len(part.examples)))
-        first = self._pass(part, draws.replay(everybody), others)
+        if not self._gradient.by_group:
+            part = self._one_group(part.examples)
+        first = self._pass(part, draws.record(), others)
         yield first
         for _ in range(TIMES):
             again = self._pass(part, draws.replay(everybody), others)
             yield again
+            if not draws.aligned:
+                return False
             moved = [a - b for a, b in zip(first.sums, again.sums, strict=True)]
             nothing = [torch.zeros_like(total) for total in moved]
             outcome = self._outcome(moved, nothing, first.clipped, None)
@@ -292,6 +359,7 @@ class NeighbourCheck:
         gradient = self._gradient
 
         def backward(losses: Tensor) -> None:
+            refuse_hidden_graph(losses)
             foreign_leaf(losses, self._parameters)
             gradient.backward(losses, part)
 
@@ -309,18 +377,28 @@ class NeighbourCheck:
         return trial
 
     def _plain_pass(
-        self, part: Piece, randomness: AbstractContextManager[None], others: OtherGenerators
+        self,
+        part: Piece,
+        randomness: AbstractContextManager[None],
+        others: OtherGenerators,
+        mine: Tensor | None = None,
     ) -> Trial:
-        """The gradient of one group by itself, as torch computes it without any of our rules."""
+        """The gradient of one group, as torch computes it without any of our rules.
+
+        The group is all of the part, or where it is `mine`.
+        """
 
         def backward(losses: Tensor) -> None:
             check_losses(losses, part)
-            total = losses.sum() / float(part.sizes[0])
+            if mine is not None:
+                losses = losses[mine.to(losses.device)]
+            group = 0 if mine is None else int(part.groups[mine][0])
+            total = losses.sum() / float(part.sizes[group])
             found: Sequence[Tensor | None] = [None] * len(self._parameters)
             if total.requires_grad:
                 found = torch.autograd.grad(total, self._parameters, allow_unused=True)
             trial.sums = [
-                torch.zeros_like(p, dtype=sum_dtype(p)) if g is None else _dense(g).to(sum_dtype(p))
+                torch.zeros_like(p, dtype=sum_dtype(p)) if g is None else dense(g).to(sum_dtype(p))
                 for p, g in zip(self._parameters, found, strict=True)
             ]
             trial.norms = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(trial.sums)))
@@ -330,6 +408,7 @@ class NeighbourCheck:
             others.rewind()
             with randomness:
                 yield
+            others.look()
 
         trial = Trial(part, run(), backward)
         return trial
@@ -337,10 +416,6 @@ class NeighbourCheck:
 
 def _again(draws: Draws | None, kept: Tensor) -> AbstractContextManager[None]:
     return frozen() if draws is None else draws.replay(kept.nonzero().flatten().tolist())
-
-
-def _dense(gradient: Tensor) -> Tensor:
-    return gradient.to_dense() if gradient.is_sparse else gradient
 
 
 def _sentence(outcome: Outcome) -> str:

@@ -9,7 +9,7 @@ later pass.
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ class Draws:
     def __init__(self, examples: int) -> None:
         self._examples = examples
         self._drawn: list[tuple[Any, tuple[Tensor, ...]]] = []
+        """Operations (with the numbers they were given), and what each drew."""
         self.aligned = True
         """False once a later pass drew something else, or in another order."""
 
@@ -37,7 +38,8 @@ class Draws:
     def record(self) -> Iterator[None]:
         def keep(func: Any, args: Any, kwargs: Any) -> Any:
             outputs = func(*args, **kwargs)
-            self._drawn.append((func, tuple(out.clone() for out in _tensors(outputs))))
+            drawn = tuple(out.clone() for out in _tensors(outputs))
+            self._drawn.append((_operation(func, args), drawn))
             return outputs
 
         with _Seeing(keep):
@@ -57,7 +59,7 @@ class Draws:
                 for then, now in zip(earlier, wanted, strict=False)
             ]
             rows = [row for row in found if row is not None]
-            if known is not func or len(rows) != len(wanted):
+            if known != _operation(func, args) or len(rows) != len(wanted):
                 self.aligned = False
                 return outputs
             if func is _DROPOUT:
@@ -136,9 +138,46 @@ class OtherGenerators:
     def rewind(self) -> None:
         _restore(self._before)
 
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Every function of `random` and `numpy.random` draws the same numbers whenever called.
+
+        Those for the first examples of a batch then do not depend on how many follow.
+        """
+        python, legacy = random.Random(), np.random.RandomState()  # other ones in every check
+        start = python.getstate(), legacy.get_state()
+
+        def again(name: str, generator: Any) -> Callable[..., Any]:
+            def draw(*args: Any, **kwargs: Any) -> Any:
+                python.setstate(start[0])
+                legacy.set_state(start[1])
+                return getattr(generator, name)(*args, **kwargs)
+
+            return draw
+
+        with ExitStack() as undo:
+            for module, generator, owner in (
+                (random, python, random.Random),
+                (np.random, legacy, np.random.RandomState),
+            ):
+                for name in _drawing(module, owner):
+                    undo.callback(setattr, module, name, getattr(module, name))
+                    setattr(module, name, again(name, generator))
+            yield
+
     def look(self) -> None:
         python, numpy, _, _ = self._before
         self.moved |= repr((random.getstate(), _numpy_state())) != repr((python, _plain(numpy)))
+
+
+def _drawing(module: Any, owner: type) -> list[str]:
+    """The functions of a module that are methods of its global generator."""
+    return [
+        name
+        for name in vars(module)
+        if isinstance(getattr(vars(module)[name], "__self__", None), owner)
+        and not any(word in name for word in ("state", "seed", "bit_generator"))
+    ]
 
 
 class _Seeing(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -152,6 +191,11 @@ class _Seeing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if torch.Tag.nondeterministic_seeded in func.tags:
             return self._handle(func, args, kwargs or {})
         return func(*args, **(kwargs or {}))
+
+
+def _operation(func: Any, args: Any) -> tuple[Any, ...]:
+    """A permutation of n, or a number below n, is another operation for another n."""
+    return func, *(each for each in args if isinstance(each, int | float))
 
 
 def _tensors(outputs: Any) -> tuple[Tensor, ...]:

@@ -19,6 +19,7 @@ from torch.utils.hooks import RemovableHandle
 
 from sottovoce.errors import InvalidInput
 from sottovoce.training.checks.independence import check_independence
+from sottovoce.training.checks.ownership import HIDDEN_GRAPH, refuse_hidden_graph
 from sottovoce.training.clipping.coverage import Coverage, Recorded, why_never
 from sottovoce.training.clipping.totals import ClippedSums
 from sottovoce.training.records.grouping import Grouping, norm_dtype
@@ -45,7 +46,6 @@ class BookKeeper:
         """Raise `UnsupportedLayer` if some trainable parameter has no exact rule."""
         self._model = model
         self._coverage = Coverage.of(model)
-        self._modules = dict(model.named_modules())
         self._tape: Tape | None = None
         self._recording = False
         self._independent = False
@@ -121,8 +121,9 @@ class BookKeeper:
         if not losses.requires_grad:
             return
         if not self._independent:
+            refuse_hidden_graph(losses)
             self._independent = check_independence(tape, losses, self.layer_names)
-        losses.sum().backward()  # type: ignore[no-untyped-call]
+        backward_to(losses.sum(), tape.leaves)
 
     def squared_norms(self) -> Tensor:
         """[count] the squared norm of each group's gradient, all parameters together.
@@ -195,10 +196,20 @@ class BookKeeper:
                 "Expected the parameters that were trainable when the BookKeeper was made, got "
                 f"changes in {', '.join(changed)}: make a new one."
             )
-        for name, module in self._modules.items():
+        for name, module in self._model.named_modules():  # some may be new
             reason = why_never(module)
             if reason is not None:
                 raise InvalidInput(f"Expected the model as it was at first, got {name}: {reason}.")
+
+
+def backward_to(total: Tensor, leaves: Sequence[Tensor]) -> None:
+    """A backward pass for these leaves only: whatever else is trainable gets no raw gradient."""
+    try:
+        total.backward(inputs=list(leaves))  # type: ignore[no-untyped-call]
+    except RuntimeError as problem:
+        if "use_reentrant" in str(problem):
+            raise InvalidInput(HIDDEN_GRAPH) from problem
+        raise
 
 
 def _add_gradient(parameter: nn.Parameter, total: Tensor) -> None:

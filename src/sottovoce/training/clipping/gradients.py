@@ -7,6 +7,7 @@ which scale, clip and rescale their mean gradient. `PlainGradient` clips nothing
 Clipped sums are kept apart from `p.grad` (see `totals`), which stays empty until they have noise.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
@@ -16,7 +17,8 @@ from torch import Tensor, nn
 
 from sottovoce.errors import InvalidInput
 from sottovoce.training.batches import Piece
-from sottovoce.training.clipping.bookkeeping import BookKeeper
+from sottovoce.training.checks.ownership import refuse_gradients
+from sottovoce.training.clipping.bookkeeping import BookKeeper, backward_to
 from sottovoce.training.clipping.coverage import why_never
 from sottovoce.training.clipping.styles import Clipping
 from sottovoce.training.clipping.tables import TableGradients, Tables
@@ -45,13 +47,15 @@ class ClippedGradient(Gradient, Protocol):
 
     by_group: bool
     """Whether several groups go through the model together."""
+    averages: bool
+    """Whether what is clipped is the mean over a group, and not its sum."""
     divisor: int
     norms: Tensor
     """[groups] the norms on record of the last piece, as far as they are known."""
 
     @property
     def clipped(self) -> float:
-        """The norms of its contributions, added up."""
+        """The norms of its contributions: the root of the sum of their squares."""
 
     @property
     def sensitivity(self) -> float:
@@ -75,6 +79,7 @@ class ExactGradient:
     """One backward pass a piece; every group is clipped by its exact norm."""
 
     by_group = True
+    averages = True
 
     def __init__(self, model: nn.Module, clipping: Clipping, divisor: int) -> None:
         self._keeper = BookKeeper(model)
@@ -110,7 +115,8 @@ class ExactGradient:
 
     @property
     def clipped(self) -> float:
-        return float(torch.nan_to_num(self._clipped, nan=0.0, posinf=0.0).clamp(min=0).sqrt().sum())
+        finite = torch.nan_to_num(self._clipped, nan=0.0, posinf=0.0)
+        return math.sqrt(max(0.0, float(finite.sum())))
 
     def finish(self) -> list[Tensor]:
         return self._sums.tensors(self._parameters)
@@ -143,6 +149,7 @@ class OneByOneGradient:
     """One plain backward pass a group: scale by 1/alpha_k, clip to C, rescale, add up."""
 
     by_group = False
+    averages: bool
     norms = torch.zeros(0)
 
     def __init__(
@@ -154,10 +161,11 @@ class OneByOneGradient:
         self._scales = scales
         self._clip_norm = clip_norm
         self.divisor = divisor
-        self._mean = mean
+        self.averages = mean
         # The loop over examples stays as plain as the textbook has it.
         self._tables = Tables(model if mean else nn.Module())
         self._sums = ClippedSums(TableGradients())
+        self._group: list[Tensor | None] = [None] * len(self._parameters)
 
     @property
     def sensitivity(self) -> float:
@@ -166,7 +174,7 @@ class OneByOneGradient:
     def begin(self) -> None:
         refuse_mixing(self._model)  # its mode may have changed
         self._sums.clear()
-        _clear(self._parameters)
+        self._group = [None] * len(self._parameters)
 
     @contextmanager
     def piece(self, piece: Piece) -> Iterator[None]:
@@ -177,9 +185,8 @@ class OneByOneGradient:
 
     def backward(self, losses: Tensor, piece: Piece) -> None:
         check_losses(losses, piece)
-        total = losses.sum() / piece.sizes[0] if self._mean else losses.sum()
-        if total.requires_grad:
-            total.backward()  # type: ignore[no-untyped-call]
+        total = losses.sum() / piece.sizes[0] if self.averages else losses.sum()
+        self._group = own_gradients(total, self._parameters, self._group)
         if piece.closes:
             self._close_group()
 
@@ -216,7 +223,11 @@ class OneByOneGradient:
 
     @torch.no_grad()
     def _close_group(self) -> None:
-        gradients = [_rows_or_all(parameter) for parameter in self._parameters]
+        gradients = [
+            _rows_or_all(parameter, gradient)
+            for parameter, gradient in zip(self._parameters, self._group, strict=True)
+        ]
+        self._group = [None] * len(self._parameters)
         values = [each.values() if each.is_sparse else each for each in gradients]
         factor = self._factor(self._scales.scaled_norm(values)) / self.divisor
         if factor == 0:
@@ -229,7 +240,6 @@ class OneByOneGradient:
                 table.index_add_(0, gradient.indices()[0], value.to(table.dtype), alpha=factor)
             elif factor:
                 self._sums.add_scaled(parameter, value, factor)
-        _clear(self._parameters)
 
 
 class PlainGradient:
@@ -280,14 +290,36 @@ def check_losses(losses: Tensor, piece: Piece) -> None:
         )
 
 
+def dense(gradient: Tensor) -> Tensor:
+    return gradient.to_dense() if gradient.is_sparse else gradient
+
+
 def _clear(parameters: Sequence[nn.Parameter]) -> None:
     for parameter in parameters:
         parameter.grad = None
 
 
-def _rows_or_all(parameter: nn.Parameter) -> Tensor:
+def own_gradients(
+    total: Tensor, parameters: Sequence[nn.Parameter], so_far: Sequence[Tensor | None]
+) -> list[Tensor | None]:
+    """What a backward pass adds for these parameters; nothing else gets a gradient.
+
+    `p.grad` is empty before and after: a gradient that is not clipped yet is in nobody's reach.
+    """
+    refuse_gradients(parameters)
+    if not total.requires_grad:
+        return list(so_far)
+    try:
+        for parameter, held in zip(parameters, so_far, strict=True):
+            parameter.grad = held
+        backward_to(total, parameters)
+        return [parameter.grad for parameter in parameters]
+    finally:
+        _clear(parameters)
+
+
+def _rows_or_all(parameter: nn.Parameter, gradient: Tensor | None) -> Tensor:
     """The gradient: dense, or sparse in its rows, each of them once."""
-    gradient = parameter.grad
     if gradient is None:
         return torch.zeros_like(parameter)
     if not gradient.is_sparse:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sottovoce.privacy.facts import Fact, Noise, NoisyVector, ScaleSource
 from sottovoce.training.batches import Piece
-from sottovoce.training.clipping.gradients import check_losses, trainable
+from sottovoce.training.clipping.gradients import check_losses, dense, own_gradients, trainable
 from sottovoce.training.distributed.workers import Worker
 from sottovoce.training.edpsgd.scaling import LayerScales
 from sottovoce.training.noise import TensorNoise
@@ -30,6 +30,9 @@ class ScaleRelease:
     ) -> None:
         self._plan, self._scales, self._worker, self._noise = plan, scales, worker, noise
         self._parameters = trainable(model)
+        self._clip_norm = plan.clip_norm
+        self._std = plan.alpha_noise_multiplier * plan.clip_norm
+        self._group: list[Tensor | None] = [None] * len(self._parameters)
         self._sum = torch.zeros(len(scales.names))
 
     @property
@@ -39,19 +42,18 @@ class ScaleRelease:
     def facts(self, *, seeded: bool) -> Iterator[Fact]:
         """What the ledger has to know before the step; as printed, the steps themselves say it."""
         if self._private:
-            norm = self._plan.clip_norm
+            norm = self._clip_norm
             yield NoisyVector(
                 unit=self._plan.unit,
                 noise=Noise.GAUSSIAN,
-                scale=self._plan.alpha_noise_multiplier * norm,
+                scale=self._std,
                 sensitivity=math.sqrt(2) * norm,
                 replace_sensitivity=math.sqrt(2) * norm,
                 seeded=seeded,
             )
 
     def begin(self) -> None:
-        for parameter in self._parameters:
-            parameter.grad = None
+        self._group = [None] * len(self._parameters)
 
     @contextmanager
     def piece(self, piece: Piece) -> Iterator[None]:
@@ -59,16 +61,19 @@ class ScaleRelease:
 
     def backward(self, losses: Tensor, piece: Piece) -> None:
         check_losses(losses, piece)
-        (losses.sum() / piece.sizes[0]).backward()  # type: ignore[no-untyped-call]
+        total = losses.sum() / piece.sizes[0]
+        self._group = own_gradients(total, self._parameters, self._group)
         if piece.closes:
             self._add_norms()
 
     def finish(self) -> list[Tensor]:
+        return []  # the weights stay as they are
+
+    def add_noise(self) -> None:
+        """The sum over workers, with the noise that was paid for."""
         if self._private:
-            std = self._plan.alpha_noise_multiplier * self._plan.clip_norm
-            self._noise.add([self._sum], std / math.sqrt(self._worker.count))
+            self._noise.add([self._sum], self._std / math.sqrt(self._worker.count))
         self._worker.add_up([[self._sum]])
-        return [self._sum]
 
     def scales(self) -> LayerScales:
         return self._scales.proportional_to(self._sum.tolist())
@@ -76,11 +81,11 @@ class ScaleRelease:
     @torch.no_grad()
     def _add_norms(self) -> None:
         gradients = [
-            torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            for parameter in self._parameters
+            torch.zeros_like(parameter) if gradient is None else dense(gradient)
+            for parameter, gradient in zip(self._parameters, self._group, strict=True)
         ]
         norms = torch.nan_to_num(self._scales.norms(gradients), nan=0.0, posinf=0.0).cpu()
         if self._private:
-            norms *= min(1.0, self._plan.clip_norm / max(float(norms.norm()), 1e-38))
+            norms *= min(1.0, self._clip_norm / max(float(norms.norm()), 1e-38))
         self._sum += norms
         self.begin()

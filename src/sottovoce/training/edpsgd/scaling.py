@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 
 # The smallest scale, as a share of the mean: a layer of almost no gradient must not be divided by
@@ -32,6 +33,20 @@ class LayerScales:
     alpha: tuple[float, ...]
     layer_of: tuple[int, ...]
     """The layer of every trainable parameter."""
+
+    def __post_init__(self) -> None:
+        # Tuples of numbers, whatever came: a list could be changed between payment and clipping.
+        _validate.parse_fields(self)
+        for alpha in self.alpha:
+            _validate.positive("every one of alpha", alpha)
+        if len(self.alpha) != len(self.names):
+            raise InvalidInput(
+                f"Expected a scale for each of {len(self.names)} layers, got {len(self.alpha)}."
+            )
+        if any(not 0 <= layer < len(self.names) for layer in self.layer_of):
+            raise InvalidInput(
+                f"Expected layer_of from 0 to {len(self.names) - 1}, got {list(self.layer_of)}."
+            )
 
     @classmethod
     def ones(cls, model: nn.Module) -> "LayerScales":

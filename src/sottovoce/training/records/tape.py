@@ -86,6 +86,11 @@ class Tape:
         return tuple(structure), frozenset(sizes)
 
     @property
+    def leaves(self) -> list[Tensor]:
+        """Where a backward pass ends: whatever else is trainable is none of its business."""
+        return [self.anchor, *(account.parameter for account in self._accounts.values())]
+
+    @property
     def grouping(self) -> Grouping:
         if self._grouping is None:
             raise InvalidInput(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from edpsgd_models import Kept, Models, Scale
+from helpers.edpsgd_models import Kept, Models, Scale
 from sottovoce.audit.attacks.shadow import ShadowAttack, sorted_features
 from sottovoce.audit.duplicates import Candidates, candidates, words
 from sottovoce.audit.roc import auc, auc_interval

@@ -27,6 +27,19 @@ from sottovoce.personalize.rescoring.scores import ScoreTable
 from sottovoce.personalize.rescoring.stream import Personalisation, factor_sums, personal_factors
 from sottovoce.personalize.rescoring.tuning import LEAST, Fit, least_errors, steady
 from sottovoce.personalize.rescoring.wer import (
+from helpers.fmp_qbar import Pairs, QBar, Told, narrowed
+from sottovoce.personalize.rescoring.adaptation import Adaptation
+from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.lm.language_model import LanguageModel
+from sottovoce.personalize.lm.mixture import WordModel
+from sottovoce.personalize.nbest.lists import NBest, by_client
+from sottovoce.personalize.federated.pairs import SharedPairs
+from sottovoce.personalize.lm.phrases import PhraseCache
+from sottovoce.personalize.rescoring.scores import ScoreTable
+from sottovoce.personalize.rescoring.stream import Personalisation, factor_sums, personal_factors
+from sottovoce.personalize.rescoring.tuning import LEAST, Fit, least_errors, steady
+from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
+from sottovoce.personalize.rescoring.wer import (
     WordErrors,
     change_interval,
     oracle,

@@ -77,6 +77,20 @@ REDUCED = Scale(
     noise_multipliers={"clc": 0.002, "bert": 0.03},
     generated=900,
 )
+QUICK = Scale(
+    train=12,
+    test=12,
+    epochs={"clc": 2, "bert": 2},
+    epochs_of_ours=1,
+    batch_size=6,
+    shape=ClcShape(word_width=5, character_width=3, filters=4, hidden=6, layers=1),
+    buckets=20,
+    tuning="frozen",
+    learning_rates={"clc": 1e-2, "bert": 1e-2},
+    workers=2,
+    noise_multipliers={"clc": 0.01, "bert": 0.01},
+    generated=40,
+)
 FULL = Scale(
     train=10**9,
     test=10**9,

@@ -1,0 +1,1 @@
+"""What the benchmarks import; nothing in this folder is run."""

@@ -1,0 +1,120 @@
+"""Text where an enum belongs: parsed or refused by every public dataclass, those to come included.
+
+The test finds the dataclasses itself. One that it cannot make up arguments for has to be given an
+example below, so that none is left out in silence.
+"""
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import types
+import typing
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any
+
+import pytest
+
+import sottovoce
+from sottovoce import _validate
+from sottovoce.errors import SottovoceError
+
+# Arguments that cannot be made up from the types of the fields.
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "NoisySum": {"noise_stds": (1.0,), "sampling_rate": 0.5, "sampling": "poisson"},
+    "TrainingRecipe": {"delta": 1e-6, "sampling_rate": 0.5},
+    "Plan": {"delta": 1e-6},
+    "FederateRecipe": {"delta": 1e-6, "mass_cap": 1.0, "unit": "user"},
+    "Guarantee": {"delta": 1e-6, "reasons": ("a reason",)},
+    "ReplacedTokens": {"replace_probability": 0.5, "smallest_probability": 0.5},
+    "DeidRecipe": {"p": 0.5, "pi_min": 0.5},
+    "LowerBound": {"delta": 1e-6, "confidence": 0.95},
+    "Surrogates": {"values": ("ann", "bob")},
+}
+
+
+def _dataclasses() -> Iterator[type]:
+    for module in pkgutil.walk_packages(sottovoce.__path__, "sottovoce."):
+        if module.name.endswith("__main__") or ".flower" in module.name:
+            continue
+        try:
+            loaded = importlib.import_module(module.name)
+        except ImportError:  # an extra that is not installed
+            continue
+        for name, found in inspect.getmembers(loaded, inspect.isclass):
+            own = found.__module__ == module.name and not name.startswith("_")
+            if own and dataclasses.is_dataclass(found):
+                yield found
+
+
+def _enum_fields(kind: type) -> dict[str, type[StrEnum]]:
+    hints = typing.get_type_hints(kind)
+    found = {}
+    for field in dataclasses.fields(kind):
+        declared = hints[field.name]
+        union = typing.get_origin(declared) in (typing.Union, types.UnionType)
+        for option in typing.get_args(declared) if union else (declared,):
+            if isinstance(option, type) and issubclass(option, StrEnum) and field.init:
+                found[field.name] = option
+    return found
+
+
+def _made_up(declared: Any) -> Any:
+    if typing.get_origin(declared) in (typing.Union, types.UnionType):
+        declared = typing.get_args(declared)[0]
+    if isinstance(declared, type) and issubclass(declared, StrEnum):
+        return next(iter(declared))
+    if typing.get_origin(declared) is tuple or declared is tuple:
+        return ()
+    return {float: 1.0, int: 1, str: "text", bool: False, bytes: b""}.get(declared)
+
+
+def _arguments(kind: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    required = {
+        field.name: _made_up(hints[field.name])
+        for field in dataclasses.fields(kind)
+        if field.init
+        and field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
+    }
+    return required | EXAMPLES.get(kind.__name__, {})
+
+
+CASES = [
+    pytest.param(kind, name, choices, id=f"{kind.__name__}-{name}")
+    for kind in _dataclasses()
+    for name, choices in _enum_fields(kind).items()
+]
+
+
+@pytest.mark.parametrize(("kind", "field", "choices"), CASES)
+def test_text_for_a_choice_is_parsed_or_refused(
+    kind: type, field: str, choices: type[StrEnum]
+) -> None:
+    arguments = _arguments(kind)
+    with pytest.raises(SottovoceError, match="one of"):
+        kind(**arguments | {field: "bogus"})
+    accepted = 0
+    for member in choices:
+        try:
+            made = kind(**arguments | {field: str(member)})
+        except SottovoceError:
+            continue  # a choice that does not go with the other arguments
+        assert getattr(made, field) is member
+        accepted += 1
+    assert accepted, f"no choice of {field} goes with {arguments}: give an example above"
+
+
+def test_the_walk_finds_what_there_is() -> None:
+    found = {str(case.id).partition("-")[0] for case in CASES}
+    assert {"Plan", "Settings", "NoisySum", "NoisyVector", "TrainingRecipe", "Guarantee"} <= found
+
+
+def test_twin_without_parsing_a_plan_takes_any_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sottovoce.training import Plan
+
+    monkeypatch.setattr(_validate, "parse_fields", lambda _: None)
+    plan = Plan(population=100, batch_size=10, epochs=1, delta=1e-6, clipping="bogus")  # type: ignore[arg-type]
+    assert plan.clipping == "bogus"

@@ -299,7 +299,7 @@ TOPICS = (
           two_workers, "training-cost.md"),
     Topic("Neighbour check", "neighbour_check",
           "CPU time of private training with the check, relative to training without it.",
-          neighbour_check),
+          neighbour_check, "training-cost.md"),
     Topic("eDP-SGD", "edpsgd_tables",
           "Semantic error rate in per cent on small samples.", edpsgd, "edpsgd-tables.md"),
     Topic("Audit", "audit",

@@ -218,7 +218,7 @@ def seconds(bound: Callable[..., object]) -> float:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The figures as docs/audit.md shows them."""
+    """The figures as docs/reproductions/audit.md shows them."""
     head = ["corpus, method", "accuracy", "guarantee", "loss", "shadow", "LiRA", "RMIA",
             "found at 1 %", "canaries", "exposure"]  # fmt: skip
     lines = [head, ["---"] * len(head)]

@@ -1,7 +1,7 @@
 """The two tables of the eDP-SGD paper, with what its epsilons are worth beside them.
 
     python benchmarks/edpsgd_tables.py --data PATH [--vectors FILE] [--full]
-    python benchmarks/edpsgd_tables.py --page docs/edpsgd-tables.md      # only renew the page
+    python benchmarks/edpsgd_tables.py --page docs/reproductions/edpsgd-tables.md
 
 Table 1: semantic error rate, AUC of the shadow attack, and epsilon, by model, corpus and method.
 PATH holds `nlu/atis`, `nlu/snips` and `nlu/nlu-eval`; what is not there is left out. Every finished

@@ -4,7 +4,7 @@
 
 Both train the same model in the same two processes (gloo on loopback), in turns, one thread each;
 the ratio is of the CPU time of both processes together, and of the wall time of the slower one.
-The measured sum of gradients also gives the point for the cost model of docs/scale.md.
+The measured sum of gradients also gives the point for the cost model of docs/how-to/scale.md.
 """
 
 import argparse

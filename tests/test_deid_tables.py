@@ -198,7 +198,7 @@ def test_without_data_it_says_so(tables: Any, tmp_path: Path) -> None:
 
 def test_the_page_shows_the_figures_of_the_benchmark(tables: Any) -> None:
     found = json.loads((ROOT / "benchmarks/results/deid_tables.json").read_text(encoding="utf-8"))
-    page = (ROOT / "docs" / "deid-tables.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reproductions" / "deid-tables.md").read_text(encoding="utf-8")
     assert all(tables.markdown(lines) in page for lines in tables.pages(found))
     assert tables.on_page(page, found) == page
     with pytest.raises(InvalidInput, match="three tables"):

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/audit.md", "docs/guarantees.md", "docs/index.md", "docs/report.md")
-
 # ```console ... ``` with lines "$ sottovoce ..." and the output below each of them.
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+PAGES = [
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if BLOCK.search(path.read_text())
+]
 
 
 def examples(page: str) -> list[tuple[str, str]]:

@@ -67,7 +67,7 @@ def test_no_example_is_forgotten() -> None:
     listed = (FOLDER / "README.md").read_text()
     for name in scripts:
         assert f"({name})" in listed
-    shown = (FOLDER.parent / "docs" / "examples.md").read_text()
+    shown = (FOLDER.parent / "docs" / "how-to" / "examples.md").read_text()
     for name in EXAMPLES:
         assert f'--8<-- "examples/{name}"' in shown
         assert len((FOLDER / name).read_text().splitlines()) <= 90

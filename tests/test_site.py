@@ -15,6 +15,8 @@ from docs.generators.pages import MADE
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = list(commands())
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+LINKED = ("CONTRIBUTING.md", "examples/README.md")  # mkdocs checks those between pages
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -46,6 +48,36 @@ def test_the_page_of_layers_is_the_contract() -> None:
     assert [shown[number] for number in sorted(shown)] == [set(each) for each in layers.layers()]
     real = {path.parent.name for path in (ROOT / "src/sottovoce").glob("*/__init__.py")}
     assert real <= set().union(*shown.values())
+
+
+def test_the_walks_name_files_that_exist_and_count_them() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    walks = re.findall(r"<!-- walk: .*? -->(.*?)<!-- /walk: (\d+) files -->", page, re.DOTALL)
+    assert len(walks) == 2
+    for rows, count in walks:
+        files = re.findall(r"^\| `([\w/]+\.py)` \|", rows, re.MULTILINE)
+        assert len(files) == int(count)
+        missing = [name for name in files if not (ROOT / "src/sottovoce" / name).exists()]
+        assert not missing, f"docs/architecture.md names files that are not there: {missing}"
+
+
+@pytest.mark.parametrize("kind", ["how-to", "concepts", "reproductions"])
+def test_every_kind_of_page_has_its_folder(kind: str) -> None:
+    assert list((ROOT / "docs" / kind).glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_no_page_mentions_how_the_project_is_run(page: Path) -> None:
+    words = r"\b(stretch goal|must-have|issue #?\d+|our targets?|the targets? of \d)"
+    assert not re.findall(words, page.read_text(), re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_links_outside_of_the_site_lead_to_files(name: str) -> None:
+    path = ROOT / name
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text())
+    missing = [link for link in links if not (path.parent / link).exists()]
+    assert not missing, f"{name} links to files that are not there: {missing}"
 
 
 def test_every_folder_says_what_is_in_it() -> None:

@@ -78,5 +78,5 @@ def test_without_data_it_says_so(tables: ModuleType, tmp_path: Path) -> None:
 
 def test_the_page_shows_the_results(tables: ModuleType) -> None:
     report = json.loads((ROOT / "benchmarks" / "results" / "edpsgd_tables.json").read_text())
-    page = (ROOT / "docs" / "edpsgd-tables.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reproductions" / "edpsgd-tables.md").read_text(encoding="utf-8")
     assert tables.markdown(report) in page

@@ -18,8 +18,9 @@ INTRODUCTION = """\
 
 <!-- Made by `make docs` from the commands; do not edit. -->
 
-Text or JSONL in and out; `-` is standard input or output; bad input ends with exit code 2 and one
-sentence. Every verb that does work writes a `run.json` beside its output, for `sottovoce report`.
+Commands read and write text or JSONL; `-` is standard input or output. Bad input gives exit code 2
+and one sentence. Every verb that does work writes a `run.json` next to its output, for
+`sottovoce report`.
 """
 
 

@@ -16,11 +16,10 @@ TITLE = "The layers of sottovoce: imports point down only"
 # What a layer is for, by one of its members.
 PURPOSE = {
     "cli": "the command",
-    "report": "what people touch",
-    "deid": "the pillars: siblings, none imports another",
-    "training": "private optimisation of any torch model",
-    "corpora": "utterances in and out",
-    "privacy": "guarantees: facts, accountants, noise, ledger",
+    "report": "what users see",
+    "deid": "the four areas; none imports another",
+    "training": "private optimisation of any torch model; utterances in and out",
+    "privacy": "guarantees: facts, accountants, noise, ledger; files of a run",
 }
 
 

@@ -11,7 +11,9 @@ MADE: Mapping[str, Callable[[], str]] = {
     "docs/architecture.md": rooms.page,
     "docs/cli.md": command_line.page,
     "docs/images/layers.svg": layers.picture,
-    "docs/results.md": results.page,
+    "docs/images/training.svg": results.training_plot,
+    "docs/reproductions/results.md": results.page,
+    "docs/reproductions/training-cost.md": results.training_page,
 }
 
 

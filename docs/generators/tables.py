@@ -1,11 +1,8 @@
 """Values of a JSON file as Markdown tables."""
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 Rows = list[dict[str, Any]]
-
-_WIDEST = 12  # columns that still fit on a page
 
 
 def told(value: Any) -> str:
@@ -45,73 +42,24 @@ def table(rows: Rows) -> str:
     return "\n".join(lines)
 
 
-def rows_at(value: Any, path: Sequence[str], keys: tuple[str, ...] = ()) -> Iterator[Any]:
-    """What stands at a path in which `*` is any key, with the keys that the stars matched.
+def records(data: Any) -> Rows:
+    """The first list or dictionary of records in a JSON value, without their nested parts.
 
-    >>> list(rows_at({"a": {"x": 1, "y": 2}}, ["a", "*"]))
-    [(('x',), 1), (('y',), 2)]
+    >>> records({"machine": "x", "cases": [{"n": 1, "all": [1, 2]}, {"n": 2}]})
+    [{'n': 1}, {'n': 2}]
     """
-    if not path:
-        yield keys, value
-        return
-    first, *rest = path
-    if isinstance(value, list) and first == "*":
-        for each in value:
-            yield from rows_at(each, rest, keys)
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            if first == "*":
-                yield from rows_at(each, rest, (*keys, key))
-            elif first == key:
-                yield from rows_at(each, rest, keys)
-
-
-def laid_out(data: Any, *, without: Sequence[str] = (), heading: str = "") -> list[str]:
-    """Any JSON value as headings and tables: what is alike in shape becomes rows of one table."""
-    rows = _alike(data)
-    if rows is not None:
-        return [*([f"### {heading}"] if heading else []), table(rows)]
-    if not isinstance(data, dict):
-        return [told(data)]
-    kept = {key: value for key, value in data.items() if key not in without}
-    single = {key: told(value) for key, value in kept.items() if _is_single(value)}
-    parts = [f"### {heading}"] if heading and single else []
-    if single:
-        parts.append("; ".join(f"{key.replace('_', ' ')}: {said}" for key, said in single.items()))
-    for key, value in kept.items():
-        if key not in single:
-            title = key.replace("_", " ")
-            parts += laid_out(value, heading=f"{heading}: {title}" if heading else title)
-    return parts
-
-
-def _alike(data: Any) -> Rows | None:
-    """Rows, if the value is a list or a dictionary of small records that share a column."""
     if isinstance(data, list) and data and all(isinstance(each, dict) for each in data):
-        rows = [_flat(each) for each in data]
-    elif isinstance(data, dict) and data and all(isinstance(each, dict) for each in data.values()):
-        rows = [{"case": key, **_flat(each)} for key, each in data.items()]
-        if not set.intersection(*(set(row) for row in rows)) - {"case"}:
-            return None
-    else:
-        return None
-    columns = {column for row in rows for column in row}
-    small = all(_is_single(cell) for row in rows for cell in row.values())
-    return rows if small and (len(columns) <= _WIDEST or isinstance(data, list)) else None
+        return [_single(each) for each in data]
+    if isinstance(data, dict):
+        if data and all(isinstance(each, dict) for each in data.values()):
+            return [{"case": key, **_single(each)} for key, each in data.items()]
+        for value in data.values():
+            found = records(value)
+            if len(found) > 1:
+                return found
+        return [_single(data)] if _single(data) else []
+    return []
 
 
-def _flat(record: dict[str, Any], before: str = "") -> dict[str, Any]:
-    cells: dict[str, Any] = {}
-    for key, value in record.items():
-        if isinstance(value, dict):
-            cells |= _flat(value, f"{before}{key}: ")
-        else:
-            cells[before + key] = value
-    return cells
-
-
-def _is_single(value: Any) -> bool:
-    """A cell: no dictionary, and no list but a short one of numbers or words."""
-    if isinstance(value, list):
-        return len(value) <= 4 and not any(isinstance(each, dict | list) for each in value)
-    return not isinstance(value, dict)
+def _single(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if not isinstance(value, dict | list)}

@@ -205,7 +205,7 @@ def test_the_caution_of_a_tagger_is_chosen_on_a_corpus_of_its_own(
         (("--detector", "gold", "--labels", "atis"), "label of the mapping"),
         (("--vault", "v"), "--key"),
         (("--delta", "1"), "delta"),
-        (("--evaluation", __file__), "test_deid.py"),
+        (("--evaluation", __file__), "test_group.py"),
         (("--surrogates", "nowhere.tsv"), "nowhere.tsv"),
     ],
 )

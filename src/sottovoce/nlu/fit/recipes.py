@@ -2,7 +2,7 @@
 
 Noise is added once a step whatever the batch, so the private recipes take large Poisson samples,
 keep most of a pretrained encoder fixed, and average the last iterates. They were chosen
-on validation data of public corpora (docs/nlu.md has the figures).
+on validation data of public corpora (docs/reproductions/intents-and-slots.md has the figures).
 """
 
 from collections.abc import Mapping

@@ -37,12 +37,11 @@ from sottovoce.audit import (
     train_references,
     words,
 )
-from sottovoce.audit.bounds import rounded_down
 from sottovoce.corpora import Utterance, read
 from sottovoce.corpora.synthetic import DOMAINS, generate
 from sottovoce.privacy.accountants import papers
 from sottovoce.privacy.calibrate import noise_multiplier
-from sottovoce.privacy.guarantee import rounded_up
+from sottovoce.privacy.guarantee import rounded_down, rounded_up
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.recipes import Method, TrainingRecipe
 

@@ -29,8 +29,7 @@ from sottovoce.corpora import Utterance, read
 from sottovoce.corpora.synthetic import DOMAINS, generate, write_jsonl
 from sottovoce.deid import LabelMap, mapping
 from sottovoce.deid.detect import detector, evaluate
-from sottovoce.deid.detect.crf.threshold import choose_caution
-from sottovoce.deid.detect.crf.training import train
+from sottovoce.deid.detect.crf.training import choose_caution, train
 
 CAUTION = 0.98
 NEWS_RECALL = 0.98

@@ -14,8 +14,7 @@ import time
 import numpy as np
 
 from helpers.options import options_of, parser_of, tell, write
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.federation import ledger_for, server_for
 from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.personalize.federated.rounds import run_rounds

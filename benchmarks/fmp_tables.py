@@ -32,8 +32,7 @@ from helpers.fmp_qbar import (
 from helpers.fmp_study import NOTHING, Setup, Study
 from helpers.options import options_of, parser_of, tell, without_data, write
 from sottovoce.personalize.federated.cache import ClientCache
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.federation import ledger_for
 from sottovoce.personalize.federated.marginals import Marginals
 from sottovoce.personalize.federated.pairs import pair_vocabulary

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from helpers import fmp_data
 from helpers.options import BENCHMARKS, options_of, parser_of, tell, without_data
-from sottovoce.personalize.nbest.normal import normal_text
+from sottovoce.personalize.nbest.lists import normal_text
 
 BLOCK = 500
 # So many blocks of lines in so many are kept.

@@ -20,13 +20,13 @@ from sottovoce.audit.attacks import ATTACKS as MEMBERSHIP
 from sottovoce.audit.attacks import MembershipAttack, ReferenceScores, membership_attacks
 from sottovoce.audit.duplicates import Candidates
 from sottovoce.corpora import FORMATS, Utterance, read, write
-from sottovoce.corpora.parts import Parts
+from sottovoce.corpora.splits import Parts
 from sottovoce.deid import (
     DETECTORS,
     SOURCES,
     STRATEGIES,
     Deidentifier,
-    Materials,
+    Resources,
     Setting,
     detector,
     evaluate,
@@ -85,11 +85,11 @@ class Stars:
         return self._cost
 
 @STRATEGIES.register("stars")
-def stars(kind, setting, materials):
+def stars(kind, setting, resources):
     return Stars(Cost(epsilon=0.0))
 
 @STRATEGIES.register("silent")
-def silent(kind, setting, materials):
+def silent(kind, setting, resources):
     return Stars(Cost())
 
 @SOURCES.register("planets")
@@ -341,7 +341,7 @@ class Copies:
 
 
 def test_a_mechanism_without_a_cost_has_no_guarantee() -> None:
-    STRATEGIES.register("copies", lambda kind, setting, materials: Copies())
+    STRATEGIES.register("copies", lambda kind, setting, resources: Copies())
     deid = Deidentifier(detector="patterns", setting=Setting(strategy="copies"))
     assert deid.release("at half past three").text == "at half past three"
     assert not deid.statement().guarantees["token"].holds
@@ -370,10 +370,10 @@ def test_a_claim_stays_a_claim_when_a_record_is_absorbed(loaded: str) -> None:
 def test_a_strategy_may_not_cost_more_than_was_asked_for() -> None:
     listed = public_surrogates("PER")
     assert listed is not None
-    STRATEGIES.register("loose", lambda kind, setting, materials: Kernel(surrogates=listed, p=0.5))
+    STRATEGIES.register("loose", lambda kind, setting, resources: Kernel(surrogates=listed, p=0.5))
     with pytest.raises(InvalidInput, match="Expected a mechanism of epsilon 1 from the strategy"):
-        mechanism_for("PER", Setting(strategy="loose", epsilon=1.0), Materials())
-    made = mechanism_for("PER", Setting(strategy="loose"), Materials())
+        mechanism_for("PER", Setting(strategy="loose", epsilon=1.0), Resources())
+    made = mechanism_for("PER", Setting(strategy="loose"), Resources())
     assert made.cost().log_ratio == Kernel(surrogates=listed, p=0.5).cost().log_ratio
 
 
@@ -385,7 +385,7 @@ def test_a_strategy_has_to_answer_for_every_value() -> None:
         def cost(self) -> Cost:
             return Cost(epsilon=0.0)
 
-    STRATEGIES.register("forgetful", lambda kind, setting, materials: Forgetful())
+    STRATEGIES.register("forgetful", lambda kind, setting, resources: Forgetful())
     deid = Deidentifier(detector="patterns", setting=Setting(strategy="forgetful"))
     with pytest.raises(InvalidInput, match="Expected a text for each of 1 values"):
         deid.release("at half past three")
@@ -397,7 +397,7 @@ def test_a_strategy_has_to_answer_for_every_value() -> None:
 def test_a_source_of_surrogates_is_an_assumption(loaded: str) -> None:
     lists = surrogates_from("planets")
     deid = Deidentifier(
-        detector="gazetteer", setting=Setting(epsilon=1.0), materials=Materials(surrogates=lists)
+        detector="gazetteer", setting=Setting(epsilon=1.0), resources=Resources(surrogates=lists)
     )
     planets = ("mars", "venus", "saturn")
     assert deid.release("fly to london", user="ann").text.split()[-1] in planets
@@ -411,7 +411,7 @@ def test_a_source_that_looked_at_the_corpus_cannot_call_its_lists_public(loaded:
     request = SourceRequest(utterances=[said("fly to london")], detector=detector("gazetteer"))
     lists = surrogates_from("sly", request)
     assert lists["LOC"].origin is SurrogateSource.SAME_CORPUS
-    deid = Deidentifier(detector="gazetteer", materials=Materials(surrogates=lists))
+    deid = Deidentifier(detector="gazetteer", resources=Resources(surrogates=lists))
     deid.release("fly to london")
     assert not deid.statement().guarantees["token"].holds
 

@@ -12,7 +12,7 @@ import torch
 from tests.nlu.tiny import tiny_bert
 
 from sottovoce.corpora import Utterance
-from sottovoce.corpora.parts import Parts
+from sottovoce.corpora.splits import Parts
 from sottovoce.deid import Setting
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.fit.settings import Settings

@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from sottovoce.corpora import OUTSIDE, Utterance
-from sottovoce.corpora.parts import Parts, load_parts
+from sottovoce.corpora.splits import Parts, load_parts
 from sottovoce.corpora.wordvectors import WordVectors, read_word_vectors
-from sottovoce.deid import Deidentifier, LabelMap, Materials, Setting, Surrogates, mapping
-from sottovoce.deid.detect.gold import Gold
+from sottovoce.deid import Deidentifier, LabelMap, Resources, Setting, Surrogates, mapping
+from sottovoce.deid.detect.detector import Gold
 from sottovoce.deid.replace import from_corpus
 from sottovoce.deid.replace.letters import canonical
 from sottovoce.nlu.encoders.bert import Bert
@@ -119,8 +119,8 @@ def transformed(
         return list(drawn.train), {"epsilon": None, "claimed": None}
     gold = Gold(drawn.labels)
     lists = counted(drawn.train, gold) if row.corpus else {}
-    materials = Materials(surrogates=lists, vectors=vectors)
-    deid = Deidentifier(detector=gold, setting=row.setting, materials=materials)
+    resources = Resources(surrogates=lists, vectors=vectors)
+    deid = Deidentifier(detector=gold, setting=row.setting, resources=resources)
     told = [release.utterance for release in deid.release_all(drawn.train)]
     statement = deid.statement()
     claims = [found.claimed for found in statement.types.values() if found.claimed is not None]

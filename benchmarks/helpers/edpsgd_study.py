@@ -17,7 +17,7 @@ from sottovoce.audit.attacks.shadow import ShadowAttack, sorted_features
 from sottovoce.audit.duplicates import Candidates, candidates, words
 from sottovoce.audit.roc import auc, auc_interval
 from sottovoce.corpora import Utterance
-from sottovoce.corpora.parts import Parts, load_parts
+from sottovoce.corpora.splits import Parts, load_parts
 from sottovoce.corpora.synthetic import DOMAINS, generate
 from sottovoce.nlu.fit.data import Encodings
 from sottovoce.nlu.fit.loop import fit

@@ -18,8 +18,7 @@ from sottovoce.personalize.lm.ngram.model import NGramModel
 from sottovoce.personalize.lm.ngram.training import train_ngram
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.formats import read_nbest
-from sottovoce.personalize.nbest.lists import Hypothesis, NBest
-from sottovoce.personalize.nbest.normal import normal_text
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest, normal_text
 from sottovoce.personalize.rescoring.wer import reference_of
 
 VOCABULARY, LISTED = 12_000, 20_000

@@ -22,8 +22,7 @@ from sottovoce.personalize.lm.mixture import WordModel
 from sottovoce.personalize.lm.phrases import PhraseCache
 from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
 from sottovoce.personalize.nbest.lists import NBest, by_client
-from sottovoce.personalize.rescoring.adaptation import Adaptation
-from sottovoce.personalize.rescoring.scores import ScoreTable
+from sottovoce.personalize.rescoring.scores import Adaptation, ScoreTable
 from sottovoce.personalize.rescoring.stream import Personalisation, factor_sums, personal_factors
 from sottovoce.personalize.rescoring.tuning import LEAST, Fit, least_errors, steady
 from sottovoce.personalize.rescoring.wer import (

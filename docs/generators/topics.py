@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from docs.generators.tables import Rows
 
-from sottovoce.audit.bounds import rounded_down
-from sottovoce.privacy.guarantee import rounded_up
+from sottovoce.privacy.guarantee import rounded_down, rounded_up
 
 Data = dict[str, Any]
 

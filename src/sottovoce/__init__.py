@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sottovoce.nlu import load as load
     from sottovoce.nlu import train as train
     from sottovoce.personalize import Personaliser as Personaliser
-    from sottovoce.privacy.budget import Budget as Budget
+    from sottovoce.privacy.guarantee import Budget as Budget
     from sottovoce.privacy.guarantee import Guarantee as Guarantee
     from sottovoce.privacy.ledger import Ledger as Ledger
     from sottovoce.report import Report as Report

@@ -12,8 +12,7 @@ from sottovoce.cli import federate as verb
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.federated import cache as caches
 from sottovoce.personalize.federated.cache import ClientCache
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.marginals import Marginals, guarantee_of
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.formats import write_nbest

@@ -16,7 +16,7 @@ from sottovoce.deid.files import manifest as manifests
 from sottovoce.deid.files import shards
 from sottovoce.deid.files.manifest import sealed, verify
 from sottovoce.deid.replace import PrivateHistogram, Surrogates, read_surrogates
-from sottovoce.deid.replace.strategies import Materials
+from sottovoce.deid.replace.strategies import Resources
 from sottovoce.deid.replace.surrogates import even, write_surrogates
 from sottovoce.deid.statement.unit_counts import random_numbers
 from sottovoce.errors import InvalidInput
@@ -73,7 +73,7 @@ def test_what_equal_texts_of_one_call_are_taken_for_is_said() -> None:
         ("setting", Setting(strategy="typed")),
         ("evaluation", None),
         ("delta", 0.05),
-        ("materials", Materials()),
+        ("resources", Resources()),
     ],
 )
 def test_a_statement_cannot_be_made_for_another_configuration(name: str, value: object) -> None:
@@ -104,7 +104,7 @@ def test_what_another_detector_missed_stays_in_the_statement() -> None:
 
 def test_a_list_of_ones_own_is_assumed_to_be_public() -> None:
     for listed in (even(["maria", "anna"]), Surrogates(("maria", "anna"), (3.0, 1.0))):
-        deid = made(materials=Materials(surrogates={"PER": listed}))
+        deid = made(resources=Resources(surrogates={"PER": listed}))
         list(deid.release_all([CALL]))
         said = deid.statement().guarantees["token"].assumptions
         assert any("nothing private went into the list of surrogates" in each for each in said)
@@ -141,7 +141,7 @@ def histogram(folder: Path) -> Path:
 
 def test_a_list_that_was_paid_for_carries_its_cost_into_every_run(tmp_path: Path) -> None:
     path = histogram(tmp_path)
-    runs = [made(materials=Materials(surrogates=read_surrogates(path))) for _ in range(2)]
+    runs = [made(resources=Resources(surrogates=read_surrogates(path))) for _ in range(2)]
     for each in runs:
         list(each.release_all([CALL]))
         assert stated(each) == pytest.approx(3)
@@ -155,7 +155,7 @@ def test_two_histograms_are_paid_twice(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         lists = read_surrogates(histogram(tmp_path / name))
-        runs.append(made(materials=Materials(surrogates=lists)))
+        runs.append(made(resources=Resources(surrogates=lists)))
         list(runs[-1].release_all([CALL]))
     runs[1].absorb(runs[0].record())
     assert stated(runs[1]) == pytest.approx(6)
@@ -165,7 +165,7 @@ def test_without_its_first_line_the_list_is_stated_as_an_assumption(tmp_path: Pa
     """The twin: cut off by hand, the cost is gone, but not the sentence."""
     path = histogram(tmp_path)
     path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
-    deid = made(materials=Materials(surrogates=read_surrogates(path)))
+    deid = made(resources=Resources(surrogates=read_surrogates(path)))
     list(deid.release_all([CALL]))
     assert stated(deid) == pytest.approx(1)
     said = deid.statement().guarantees["utterance"].assumptions
@@ -294,7 +294,7 @@ def test_renaming_is_not_stated_of_what_another_run_drew_at_random() -> None:
         return Deidentifier(
             detector=Gazetteer({"PER": ["maria"]}),
             setting=Setting(strategy="consistent"),
-            materials=Materials(vault=Vault.fresh(within="corpus")),
+            resources=Resources(vault=Vault.fresh(within="corpus")),
         )
 
     first, second = made(), consistent()

@@ -13,7 +13,7 @@ import pytest
 from sottovoce.corpora import Utterance
 from sottovoce.deid import Deidentifier, LabelMap, ReleaseStatement, Setting
 from sottovoce.deid.detect import Gazetteer, evaluate
-from sottovoce.deid.replace.strategies import Materials
+from sottovoce.deid.replace.strategies import Resources
 from sottovoce.deid.replace.surrogates import even
 from sottovoce.deid.statement import misses as missing
 from sottovoce.deid.statement.facts import ReplacedValues
@@ -41,7 +41,7 @@ def stated(strategy: Setting, *, found: int, delta: float) -> ReleaseStatement:
     deid = Deidentifier(
         detector=FOUND,
         setting=strategy,
-        materials=Materials(surrogates={"PER": even(NAMES)}),
+        resources=Resources(surrogates={"PER": even(NAMES)}),
         delta=delta,
         evaluation=TESTED,
     )

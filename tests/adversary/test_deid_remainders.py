@@ -16,7 +16,7 @@ from sottovoce.corpora.wordvectors import WordVectors
 from sottovoce.deid import Deidentifier, LabelMap, Setting
 from sottovoce.deid.detect import Gold
 from sottovoce.deid.replace import kernel, numbers
-from sottovoce.deid.replace.strategies import Materials
+from sottovoce.deid.replace.strategies import Resources
 from sottovoce.deid.replace.surrogates import even
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
@@ -62,7 +62,7 @@ def released(value: str, setting: Setting, label: str = "who") -> tuple[Utteranc
     deid = Deidentifier(
         detector=Gold(LABELS),
         setting=setting,
-        materials=Materials(surrogates={"PER": even(NAMES)}, vectors=VECTORS),
+        resources=Resources(surrogates={"PER": even(NAMES)}, vectors=VECTORS),
         source=NoiseSource.seeded(3),
     )
     (told,) = deid.release_all([heard(value, label)])
@@ -145,7 +145,7 @@ def test_a_form_that_one_sum_alone_has_is_hidden(monkeypatch: pytest.MonkeyPatch
 def test_like_for_like_tells_the_class_and_says_so(one: str, other: str, label: str) -> None:
     def told(value: str) -> tuple[set[str], list[str]]:
         deid = Deidentifier(
-            detector=Gold(LABELS), setting=Setting(p=1.0), materials=Materials(like_for_like=True)
+            detector=Gold(LABELS), setting=Setting(p=1.0), resources=Resources(like_for_like=True)
         )
         texts = {each.text for each in deid.release_all([heard(value, label)] * 200)}
         return texts, deid.statement().lines()

@@ -10,8 +10,7 @@ import pytest
 from sottovoce.errors import BudgetExceeded, InvalidInput
 from sottovoce.personalize.federated import server as serving
 from sottovoce.personalize.federated.cache import ClientCache
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.federation import clients_of, ledger_for, server_for
 from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.personalize.federated.release import CountRelease
@@ -19,8 +18,7 @@ from sottovoce.personalize.federated.rounds import CacheClient, run_rounds
 from sottovoce.personalize.federated.server import NobodyJoined, Refused, Server
 from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
-from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.guarantee import Relation, Unit
+from sottovoce.privacy.guarantee import Budget, Relation, Unit
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.sampling import SamplingKey

@@ -22,16 +22,13 @@ from sottovoce.personalize.device import sealed
 from sottovoce.personalize.device.book import Book, Given
 from sottovoce.personalize.device.messages import Contribution, RoundRequest
 from sottovoce.personalize.device.sealed import SealedFile
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.counting import Caps, Counting, rules
 from sottovoce.personalize.federated.plan import ReleasePlan
-from sottovoce.personalize.federated.rules import rules
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.personalize.personaliser import Personaliser
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.facts import Noise
-from sottovoce.privacy.guarantee import Unit
+from sottovoce.privacy.guarantee import Budget, Unit
 from sottovoce.privacy.recipes.federate import Release
 
 WORDS = Vocabulary.from_text(["call mum dad", "hang up now", "see my oncologist"], size=20)

@@ -17,7 +17,7 @@ from tests.conftest import RunCli
 from tests.nlu.small import OPTIONS, small_parts, write_parts
 
 from sottovoce.corpora import Utterance
-from sottovoce.corpora.parts import Parts
+from sottovoce.corpora.splits import Parts
 from sottovoce.io import allowed
 from sottovoce.io.allowed import WHOLE
 from sottovoce.io.run_folder import RunFolder

@@ -65,7 +65,7 @@ def test_sums_of_a_bfloat16_model_keep_their_noise(
 
 def test_in_bfloat16_the_noise_would_be_rounded_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: sums in the model's own type take few values."""
-    from sottovoce.training.clipping import tables
+    from sottovoce.training.clipping import totals as tables
 
     own = lambda tensor: tensor.dtype  # noqa: E731
     monkeypatch.setattr(totals_module, "sum_dtype", own)

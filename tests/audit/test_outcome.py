@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from sottovoce.audit.outcome import AttackOutcome, measure, measure_all, strongest
+from sottovoce.audit.result import AttackOutcome, measure, measure_all, strongest
 from sottovoce.errors import InvalidInput
 
 RNG = np.random.default_rng(3)

@@ -1,6 +1,6 @@
 import pytest
 
-from sottovoce.audit.secrets import SecretFormat
+from sottovoce.audit.exposure import SecretFormat
 from sottovoce.corpora import check_bio
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource

@@ -4,8 +4,7 @@ import pytest
 
 from sottovoce.corpora import Utterance
 from sottovoce.corpora.conll import conll_block, read_conll
-from sottovoce.corpora.lines import LINE_LIMIT
-from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.lines import LINE_LIMIT, Problems
 from sottovoce.errors import InvalidInput
 
 

@@ -5,8 +5,7 @@ import pytest
 
 from sottovoce.corpora import Columns, Utterance
 from sottovoce.corpora.delimited import delimited_header, delimited_row, read_delimited
-from sottovoce.corpora.lines import LINE_LIMIT
-from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.lines import LINE_LIMIT, Problems
 from sottovoce.errors import InvalidInput
 
 

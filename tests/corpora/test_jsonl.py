@@ -6,9 +6,8 @@ import pytest
 
 from sottovoce.corpora import Utterance
 from sottovoce.corpora.jsonl import jsonl_line, read_jsonl, spans_line
-from sottovoce.corpora.lines import LINE_LIMIT
+from sottovoce.corpora.lines import LINE_LIMIT, Problems
 from sottovoce.corpora.objects import from_object, to_object
-from sottovoce.corpora.problems import Problems
 from sottovoce.errors import InvalidInput
 
 

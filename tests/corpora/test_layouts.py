@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.corpora import read, spans_of, write
-from sottovoce.corpora.parts import load_parts
+from sottovoce.corpora.splits import load_parts
 from sottovoce.errors import InvalidInput
 
 MASSIVE = [

@@ -2,8 +2,7 @@ import io
 
 import pytest
 
-from sottovoce.corpora.lines import LINE_LIMIT, text_lines
-from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.lines import LINE_LIMIT, Problems, text_lines
 from sottovoce.errors import InvalidInput
 
 

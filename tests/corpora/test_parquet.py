@@ -8,8 +8,8 @@ import pytest
 from pyarrow import parquet
 
 from sottovoce.corpora import Columns, Utterance, read, write
+from sottovoce.corpora.lines import Problems
 from sottovoce.corpora.parquet import ROWS_IN_BATCH, read_parquet
-from sottovoce.corpora.problems import Problems
 from sottovoce.errors import InvalidInput
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.corpora import Split, Utterance, write
-from sottovoce.corpora.parts import load_parts
+from sottovoce.corpora.splits import load_parts
 from sottovoce.errors import InvalidInput
 
 CALLS = [Utterance(tokens=("call", str(i)), slots=("O", "B-who"), user=f"u{i}") for i in range(40)]

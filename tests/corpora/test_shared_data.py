@@ -10,9 +10,8 @@ import pytest
 
 from sottovoce.corpora import count, read, shared
 from sottovoce.corpora.jsonl import jsonl_line, read_jsonl, spans_line
-from sottovoce.corpora.lines import LINE_LIMIT
-from sottovoce.corpora.problems import Problems
-from sottovoce.corpora.roles import is_role
+from sottovoce.corpora.lines import LINE_LIMIT, Problems
+from sottovoce.corpora.records import is_role
 from sottovoce.corpora.wordvectors import read_word_vectors
 
 

@@ -8,7 +8,7 @@ from sottovoce.corpora.synthetic import generate
 from sottovoce.deid import (
     Deidentifier,
     Fields,
-    Materials,
+    Resources,
     Setting,
     Vault,
     mapping,
@@ -89,9 +89,9 @@ def test_per_type_settings() -> None:
 
 
 def test_consistent_within_a_user() -> None:
-    materials = Materials(vault=Vault(bytes(32)))
+    resources = Resources(vault=Vault(bytes(32)))
     deid = Deidentifier(
-        detector=PEOPLE, setting=Setting(strategy="consistent"), materials=materials
+        detector=PEOPLE, setting=Setting(strategy="consistent"), resources=resources
     )
     one = [deid.release(f"{verb} ben", "u1").text.split()[1] for verb in ("call", "text")]
     assert one[0] == one[1]
@@ -135,7 +135,7 @@ def test_the_truth_survives_as_often_as_the_channel_says() -> None:
     deid = Deidentifier(
         detector=PEOPLE,
         setting=Setting(p=0.5),
-        materials=Materials(surrogates={"LOC": cities}),
+        resources=Resources(surrogates={"LOC": cities}),
         source=NoiseSource.seeded(5),
     )
     told = Counter(deid.release_texts(["rome"] * 4000))

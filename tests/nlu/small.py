@@ -6,7 +6,7 @@ from typing import Any
 
 from sottovoce.cli.main import sottovoce
 from sottovoce.corpora import Utterance, write
-from sottovoce.corpora.parts import Parts
+from sottovoce.corpora.splits import Parts
 from sottovoce.corpora.synthetic import generate
 from sottovoce.nlu.fit.recipes import ModelKind
 

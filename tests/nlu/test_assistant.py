@@ -15,7 +15,7 @@ from tests.nlu.small import OPTIONS, SIZES, SMALL, command, small_parts, write_p
 from sottovoce import nlu
 from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.fit.loop import Moment
+from sottovoce.nlu.fit.loop import Progress
 from sottovoce.nlu.runs.experiment import evaluate
 from sottovoce.privacy.ledger import Ledger
 
@@ -169,7 +169,7 @@ def test_a_frame_trains_the_same_model_as_its_file(model: nlu.Assistant, data: P
 
 
 def test_a_quick_look_says_so(tmp_path: Path) -> None:
-    seen: list[Moment] = []
+    seen: list[Progress] = []
     made = nlu.train(small_parts(), epsilon=3, quick=True, on_progress=seen.append)
     assert made.quick
     assert "a quick look" in repr(made)

@@ -39,8 +39,7 @@ from sottovoce.personalize import (
     train_ngram,
 )
 from sottovoce.personalize.rescoring.stream import adapted_scores, personal_factors
-from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.guarantee import Unit
+from sottovoce.privacy.guarantee import Budget, Unit
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.recipes.federate import Cap
 
@@ -476,7 +475,7 @@ class NoTorch:
 
 sys.meta_path.insert(0, NoTorch())
 from sottovoce.personalize import *
-from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.guarantee import Budget
 
 text = ["call mum", "call dad"]
 lm = train_ngram(text, Vocabulary.from_text(text, size=9), 2)

@@ -10,13 +10,12 @@ import pytest
 
 from sottovoce.personalize.federated.averaging import average
 from sottovoce.personalize.federated.cache import ClientCache
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.personalize.lm.smoothing import Dirichlet, JelinekMercer, Lidstone, Smoothing
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
-from sottovoce.personalize.rescoring.adaptation import Adaptation, normalised, shortcut
+from sottovoce.personalize.rescoring.scores import Adaptation, normalised, shortcut
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.guarantee import Unit
 from sottovoce.privacy.recipes.federate import Cap, Kernel, Release

@@ -4,8 +4,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from sottovoce.deid import Deidentifier, Fields, Setting, Strategy
-from sottovoce.serve.deidentify import PER_CALL, OfferedStrategy
-from sottovoce.serve.detectors import SharedDetector
+from sottovoce.serve.deidentify import PER_CALL, OfferedStrategy, SharedDetector
 
 TEXT = "call Maria in London at half past three"
 

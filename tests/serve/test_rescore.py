@@ -17,9 +17,8 @@ from sottovoce.personalize.lm.ngram.training import train_ngram
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.formats.canonical import to_object
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
-from sottovoce.personalize.rescoring.adaptation import Adaptation
 from sottovoce.personalize.rescoring.run import Tuned, rescore
-from sottovoce.personalize.rescoring.scores import Weights
+from sottovoce.personalize.rescoring.scores import Adaptation, Weights
 from sottovoce.personalize.rescoring.stream import Personalisation
 
 NAMES = ["mum", "mom", "dan", "ann", "eve", "bob"]

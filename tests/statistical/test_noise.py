@@ -14,7 +14,7 @@ from tests.statistical.distributions import P_VALUE, SAMPLES, Target
 
 from sottovoce.privacy import noise
 from sottovoce.privacy.noise import NoiseSource
-from sottovoce.privacy.noise._ziggurat import Ziggurat, ziggurat
+from sottovoce.privacy.noise.gaussian import Ziggurat, ziggurat
 
 WRONG_SCALES = [0.7, 1.3]
 # The function `gaussian` hides the module of that name, so the module is fetched by its path.

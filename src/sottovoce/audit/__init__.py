@@ -40,11 +40,15 @@ from sottovoce.audit.canaries import (
     write_canaries,
 )
 from sottovoce.audit.duplicates import Candidates, LeftOut, candidates, words
-from sottovoce.audit.exposure import Exposure, exact_exposure, mean_exposure, sampled_exposure
-from sottovoce.audit.outcome import AttackOutcome, measure, measure_all, strongest
-from sottovoce.audit.result import AuditResult
+from sottovoce.audit.exposure import (
+    Exposure,
+    SecretFormat,
+    exact_exposure,
+    mean_exposure,
+    sampled_exposure,
+)
+from sottovoce.audit.result import AttackOutcome, AuditResult, measure, measure_all, strongest
 from sottovoce.audit.scoring import ScoringFunction, TrainReference
-from sottovoce.audit.secrets import SecretFormat
 
 __all__ = [
     "Attack",

@@ -5,6 +5,9 @@
 A secret at rank 1 of 10^7 has all of its 23.3 bits exposed; one at a random rank has 1.44 bits on
 average. Where the candidates are too many to try, the share that beats the secret is estimated
 from a random sample, with a Clopper-Pearson interval. No curve is fitted beyond the sample.
+
+Exposure asks whether a model prefers the number it was trained on to all others that could have
+stood in its place, so the places are spelled out: 10^digits candidates, all equally likely.
 """
 
 import math
@@ -18,8 +21,67 @@ from numpy.typing import ArrayLike
 from sottovoce import _validate
 from sottovoce.audit import _checks
 from sottovoce.audit.bounds.counts import Interval, clopper_pearson
+from sottovoce.corpora import Utterance
+from sottovoce.corpora.records import OUTSIDE
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
+
+HOLE = "#"
+_MOST_DIGITS = 18  # candidates are numbered with 63 bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretFormat:
+    """A carrier such as "call # # #", in which each # is one digit, a token of its own.
+
+    >>> calls = SecretFormat(carrier="call # # #", intent="call", slot="phone_number")
+    >>> calls.size, calls.utterance(42).text, calls.utterance(42).slots
+    (1000, 'call 0 4 2', ('O', 'B-phone_number', 'I-phone_number', 'I-phone_number'))
+    """
+
+    carrier: str
+    intent: str
+    slot: str
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.digits <= _MOST_DIGITS:
+            raise InvalidInput(
+                f'Expected 1 to {_MOST_DIGITS} places "{HOLE}" among the words of the carrier, '
+                f"got {self.digits} in {self.carrier!r}."
+            )
+
+    @property
+    def digits(self) -> int:
+        return self.carrier.split().count(HOLE)
+
+    @property
+    def size(self) -> int:
+        """How many secrets are possible."""
+        return int(10**self.digits)
+
+    def utterance(self, secret: int) -> Utterance:
+        """The utterance with this secret in it."""
+        if not 0 <= secret < self.size:
+            raise InvalidInput(f"Expected a secret from 0 to {self.size - 1}, got {secret}.")
+        written = iter(f"{secret:0{self.digits}d}")
+        tokens: list[str] = []
+        slots: list[str] = []
+        for word in self.carrier.split():
+            begun = bool(slots) and slots[-1] != OUTSIDE
+            slots.append(OUTSIDE if word != HOLE else f"{'I' if begun else 'B'}-{self.slot}")
+            tokens.append(next(written) if word == HOLE else word)
+        return Utterance(tokens=tuple(tokens), slots=tuple(slots), intent=self.intent)
+
+    def draw(self, count: int, source: NoiseSource) -> list[int]:
+        """Distinct secrets to plant."""
+        _validate.at_least_one("count", count)
+        if count > self.size:
+            raise InvalidInput(f"Expected at most {self.size} distinct secrets, got {count}.")
+        drawn: dict[int, None] = {}
+        while len(drawn) < count:
+            drawn.update(dict.fromkeys(source.integers(self.size, count - len(drawn)).tolist()))
+        return list(drawn)
+
 
 # Candidates scored in one call: enough to fill a batch, few enough to stay below training memory.
 BATCH = 4096

@@ -15,8 +15,7 @@ from sottovoce.cli.shared.named import Named
 from sottovoce.cli.shared.statements import print_statement
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import PRIVATE, RunFolder
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.federation import clients_of, server_for
 from sottovoce.personalize.federated.marginals import Marginals
 from sottovoce.personalize.federated.pairs import pair_vocabulary

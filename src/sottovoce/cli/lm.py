@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, progress
-from sottovoce.corpora.lines import LINE_LIMIT, open_bytes, text_lines
-from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.lines import LINE_LIMIT, Problems, open_bytes, text_lines
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.language_model import (
     compile_ngram,
@@ -20,7 +19,7 @@ from sottovoce.personalize.lm.language_model import (
 from sottovoce.personalize.lm.ngram.model import NGramModel
 from sottovoce.personalize.lm.ngram.training import perplexity, train_ngram
 from sottovoce.personalize.lm.vocabulary import Vocabulary
-from sottovoce.personalize.nbest.normal import normal_text
+from sottovoce.personalize.nbest.lists import normal_text
 
 _CALLED = {"ngram": "an n-gram model", "transformer": "a Transformer"}
 

@@ -13,9 +13,8 @@ from sottovoce.cli.shared.console import json_option, print_json, printable, pro
 from sottovoce.cli.shared.named import Named
 from sottovoce.corpora import FORMATS, Utterance, read
 from sottovoce.corpora.jsonl import dump_object, read_jsonl
-from sottovoce.corpora.lines import LINE_LIMIT, STANDARD_STREAM, name_of, open_bytes
+from sottovoce.corpora.lines import LINE_LIMIT, STANDARD_STREAM, Problems, name_of, open_bytes
 from sottovoce.corpora.plain import read_plain
-from sottovoce.corpora.problems import Problems
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.nlu.parses import parse_of, utterance_of

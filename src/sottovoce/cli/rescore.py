@@ -21,8 +21,8 @@ from sottovoce.personalize.lm.language_model import load_lm
 from sottovoce.personalize.lm.mixture import mixed
 from sottovoce.personalize.nbest.formats import FORMATS, read_nbest
 from sottovoce.personalize.nbest.lists import NBest
-from sottovoce.personalize.rescoring.adaptation import Adaptation
 from sottovoce.personalize.rescoring.run import POWERS, Tuned, rescore, split_clients, tune_weights
+from sottovoce.personalize.rescoring.scores import Adaptation
 from sottovoce.personalize.rescoring.stream import Personalisation
 
 

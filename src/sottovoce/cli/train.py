@@ -14,8 +14,7 @@ from sottovoce.cli.shared.training_options import (
     settings_options,
 )
 from sottovoce.cli.shared.training_progress import steps_bar, stopping
-from sottovoce.corpora.parts import Parts, load_parts
-from sottovoce.corpora.splits import By, Split, parse_ratios
+from sottovoce.corpora.splits import By, Parts, Split, load_parts, parse_ratios
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import RunFolder
 from sottovoce.nlu.runs.in_progress import train_into
@@ -143,8 +142,7 @@ def train(
 
 def print_run(run: dict[str, Any], folder: Path) -> None:
     """What a person wants to know of a finished run."""
-    from sottovoce.cli.shared.scores_table import print_scores
-    from sottovoce.cli.shared.statements import print_statement
+    from sottovoce.cli.shared.statements import print_scores, print_statement
     from sottovoce.nlu.fit.recipes import QUICK_NOTE, is_quick
     from sottovoce.privacy.guarantee import Claim, Guarantee, Statement
 

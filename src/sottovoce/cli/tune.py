@@ -9,8 +9,7 @@ import click
 
 from sottovoce.cli.shared.console import json_option, print_json, progress
 from sottovoce.cli.shared.training_options import settings_from, settings_options
-from sottovoce.corpora.parts import load_parts
-from sottovoce.corpora.splits import By, Split, parse_ratios
+from sottovoce.corpora.splits import By, Split, load_parts, parse_ratios
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.io.run_folder import PRIVATE, RunFolder

@@ -11,9 +11,15 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from sottovoce.corpora.jsonl import dump_object, parse_object
-from sottovoce.corpora.lines import byte_lines, check_characters, decoded, refuse_mark
+from sottovoce.corpora.lines import (
+    Problem,
+    Problems,
+    byte_lines,
+    check_characters,
+    decoded,
+    refuse_mark,
+)
 from sottovoce.corpora.objects import accept, to_object
-from sottovoce.corpora.problems import Problem, Problems
 from sottovoce.corpora.records import Utterance
 from sottovoce.errors import InvalidInput
 

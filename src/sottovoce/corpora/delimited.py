@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from sottovoce.corpora.columns import FIELDS, Columns, cell_of
-from sottovoce.corpora.lines import byte_lines, check_characters
+from sottovoce.corpora.lines import Problems, byte_lines, check_characters
 from sottovoce.corpora.objects import accept
-from sottovoce.corpora.problems import Problems
 from sottovoce.corpora.records import Utterance
 from sottovoce.errors import InvalidInput
 

@@ -15,10 +15,17 @@ from sottovoce.corpora.columns import Columns
 from sottovoce.corpora.conll import conll_block, read_conll
 from sottovoce.corpora.delimited import delimited_header, delimited_row, read_delimited
 from sottovoce.corpora.jsonl import jsonl_line, read_jsonl, spans_line
-from sottovoce.corpora.lines import LINE_LIMIT, STANDARD_STREAM, name_of, open_bytes, write_each
+from sottovoce.corpora.lines import (
+    LINE_LIMIT,
+    STANDARD_STREAM,
+    Problem,
+    Problems,
+    name_of,
+    open_bytes,
+    write_each,
+)
 from sottovoce.corpora.parquet import read_parquet, write_parquet
 from sottovoce.corpora.plain import plain_line, read_plain
-from sottovoce.corpora.problems import Problem, Problems
 from sottovoce.corpora.rasa import SUFFIXES as RASA_SUFFIXES
 from sottovoce.corpora.rasa import read_rasa
 from sottovoce.corpora.records import Utterance

@@ -8,9 +8,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from sottovoce.corpora.lines import check_characters, text_lines
+from sottovoce.corpora.lines import Problems, check_characters, text_lines
 from sottovoce.corpora.objects import accept, to_object
-from sottovoce.corpora.problems import Problems
 from sottovoce.corpora.records import Utterance
 from sottovoce.errors import InvalidInput
 

@@ -12,12 +12,19 @@ from typing import Any, Literal, cast
 from sottovoce import _validate
 from sottovoce.corpora.columns import FIELDS, Columns
 from sottovoce.corpora.formats import read
+from sottovoce.corpora.lines import Problems
 from sottovoce.corpora.massive import is_massive
 from sottovoce.corpora.objects import accept
-from sottovoce.corpora.parts import ALSO_CALLED, Parts, load_parts, partitioned, split_up
-from sottovoce.corpora.problems import Problems
 from sottovoce.corpora.records import Utterance
-from sottovoce.corpora.splits import PARTS, Split
+from sottovoce.corpora.splits import (
+    ALSO_CALLED,
+    PARTS,
+    Parts,
+    Split,
+    load_parts,
+    partitioned,
+    split_up,
+)
 from sottovoce.errors import InvalidInput
 
 NAME = "data"

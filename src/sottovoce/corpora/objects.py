@@ -12,10 +12,9 @@ On reading, absent slots are all "O"; a record with neither tokens nor text is r
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from sottovoce.corpora.lines import Problems
 from sottovoce.corpora.massive import from_massive, is_massive
-from sottovoce.corpora.problems import Problems
-from sottovoce.corpora.records import OUTSIDE, Utterance, check_bio, repair_bio
-from sottovoce.corpora.roles import is_role
+from sottovoce.corpora.records import OUTSIDE, Utterance, check_bio, is_role, repair_bio
 from sottovoce.corpora.slurp import from_slurp, is_slurp
 from sottovoce.corpora.spans import Span, from_spans, spans_of, token_offsets
 from sottovoce.errors import InvalidInput

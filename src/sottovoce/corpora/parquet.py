@@ -9,9 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sottovoce.corpora.columns import FIELDS, Columns
-from sottovoce.corpora.lines import check_characters
+from sottovoce.corpora.lines import Problems, check_characters
 from sottovoce.corpora.objects import accept
-from sottovoce.corpora.problems import Problems
 from sottovoce.corpora.records import Utterance
 from sottovoce.errors import InvalidInput
 

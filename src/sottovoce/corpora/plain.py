@@ -7,8 +7,7 @@ skipped and counted. Writing keeps the text alone: labels, intents and users nee
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from sottovoce.corpora.lines import check_characters, refuse_mark, text_lines
-from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.lines import Problems, check_characters, refuse_mark, text_lines
 from sottovoce.corpora.records import OUTSIDE, Utterance
 from sottovoce.errors import InvalidInput
 

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from sottovoce.corpora.lines import text_lines
-from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.lines import Problems, text_lines
 from sottovoce.corpora.records import Utterance
 from sottovoce.corpora.spans import Span, from_spans
 from sottovoce.errors import InvalidInput

@@ -13,7 +13,7 @@ from sottovoce.deid.files.alignment import Offsets, Replacement
 from sottovoce.deid.files.fields import Fields
 from sottovoce.deid.replace import Surrogates, Vault, public_surrogates, read_surrogates
 from sottovoce.deid.replace.sources import SOURCES
-from sottovoce.deid.replace.strategies import STRATEGIES, Materials, Setting, Strategy
+from sottovoce.deid.replace.strategies import STRATEGIES, Resources, Setting, Strategy
 from sottovoce.deid.statement.release_statement import ReleaseStatement
 
 __all__ = [
@@ -25,11 +25,11 @@ __all__ = [
     "Deidentifier",
     "Fields",
     "LabelMap",
-    "Materials",
     "Offsets",
     "Release",
     "ReleaseStatement",
     "Replacement",
+    "Resources",
     "Setting",
     "Strategy",
     "Surrogates",

@@ -28,11 +28,11 @@ from sottovoce.deid.files.alignment import Offsets, Piece, realigned, text_with,
 from sottovoce.deid.files.fields import Fields
 from sottovoce.deid.replace import Cost, Mechanism, Scope, Vault
 from sottovoce.deid.replace.letters import canonical
-from sottovoce.deid.replace.strategies import Materials, Setting, mechanism_for
+from sottovoce.deid.replace.strategies import Resources, Setting, mechanism_for
 from sottovoce.deid.statement.derivation import Released, missed_by
 from sottovoce.deid.statement.release_statement import ReleaseStatement
 from sottovoce.deid.statement.shared_counts import TallyKeeper
-from sottovoce.deid.statement.unit_counts import Rows, Tally, key_of, one_name, random_numbers
+from sottovoce.deid.statement.unit_counts import Rows, UnitCounts, key_of, one_name, random_numbers
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 
@@ -87,7 +87,7 @@ class Deidentifier:
         setting: Setting | None = None,
         per_type: Mapping[str, Setting] | None = None,
         labels: LabelMap | None = None,
-        materials: Materials | None = None,
+        resources: Resources | None = None,
         fields: Fields | None = None,
         delta: float = 0.0,
         evaluation: Evaluation | None = None,
@@ -96,7 +96,7 @@ class Deidentifier:
         self.detector = _combined(detector, labels)
         self.setting = setting or Setting()
         self.per_type = MappingProxyType(dict(per_type or {}))
-        self.materials = materials or Materials()
+        self.resources = resources or Resources()
         self.fields = fields or Fields()
         self.delta = _validate.delta(delta)
         self.evaluation = evaluation
@@ -110,7 +110,7 @@ class Deidentifier:
         self._past_detectors: frozenset[str] = frozenset()
         self._lock = threading.RLock()
         self._source = source or NoiseSource()
-        self._names = self.materials.vault or Vault.fresh(within="corpus")
+        self._names = self.resources.vault or Vault.fresh(within="corpus")
         self._mechanisms: dict[str, Mechanism] = {}
         for kind in self.per_type:
             self.mechanism(kind)
@@ -180,7 +180,7 @@ class Deidentifier:
             self._past_not_covered = tuple(dict.fromkeys([*self._past_not_covered, sentence]))
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> UnitCounts:
         """What was released so far, counted; as private as the text."""
         with self._keeper.all_counted() as tally:
             return tally
@@ -226,7 +226,7 @@ class Deidentifier:
         try:
             if record["record"] != "deid":
                 raise KeyError("record")
-            other = Tally.from_json(record["tally"])
+            other = UnitCounts.from_json(record["tally"])
             costs = {kind: Cost.from_json(cost) for kind, cost in record["costs"].items()}
             seeded, sentences = bool(record["seeded"]), tuple(map(str, record["not_covered"]))
             detectors = frozenset(map(str, record["detectors"]))
@@ -265,7 +265,7 @@ class Deidentifier:
     def _costs(self) -> dict[str, Cost]:
         return self._past | {kind: each.cost() for kind, each in self._mechanisms.items()}
 
-    def _know(self, tally: Tally) -> None:
+    def _know(self, tally: UnitCounts) -> None:
         """Make the mechanisms of types that only copies have met, or that may have been missed."""
         for kind in tally.types:
             if kind not in self._past:
@@ -279,7 +279,7 @@ class Deidentifier:
         known = types_of(self.detector)
         if known is None:
             return
-        for kind in (*self.per_type, *self.materials.surrogates):
+        for kind in (*self.per_type, *self.resources.surrogates):
             if kind not in known and kind not in TYPES:
                 raise InvalidInput(
                     f"Expected a type that {self.detector.name} finds "
@@ -313,7 +313,7 @@ class Deidentifier:
         found = self._mechanisms.get(kind)
         if found is None:
             with self._lock:
-                found = mechanism_for(kind, self._setting(kind), self.materials)
+                found = mechanism_for(kind, self._setting(kind), self.resources)
                 found = self._mechanisms.setdefault(kind, found)
         return found
 

@@ -35,7 +35,7 @@ from sottovoce.corpora.splits import By, Split, parse_ratios
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import LOCK, PRIVATE, RUN, RunFolder
 from sottovoce.nlu.evaluation import Evaluation
-from sottovoce.nlu.fit.loop import Moment
+from sottovoce.nlu.fit.loop import Progress
 from sottovoce.nlu.fit.recipes import QUICK, QUICK_NOTE, is_quick
 from sottovoce.nlu.fit.settings import Settings
 from sottovoce.nlu.model import JointModel
@@ -173,7 +173,7 @@ def train(
     publish_metrics: bool = False,
     quick: bool = False,
     resume: bool = False,
-    on_progress: Callable[[Moment], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
     **settings: Any,
 ) -> Assistant:
     """Train a model of intents and slots, as `sottovoce train` does with the same settings.

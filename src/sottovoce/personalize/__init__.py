@@ -8,8 +8,7 @@ model is used.
 
 from sottovoce.personalize.device.messages import Contribution, RoundRequest
 from sottovoce.personalize.federated.cache import ClientCache
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.federation import clients_of, ledger_for, server_for
 from sottovoce.personalize.federated.marginals import Marginals
 from sottovoce.personalize.federated.pairs import SharedPairs, pair_vocabulary
@@ -26,9 +25,8 @@ from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.formats import FORMATS, read_nbest, write_nbest
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest, by_client
 from sottovoce.personalize.personaliser import Personaliser
-from sottovoce.personalize.rescoring.adaptation import Adaptation
 from sottovoce.personalize.rescoring.run import Tuned, rescore, split_clients, tune_weights
-from sottovoce.personalize.rescoring.scores import Weights
+from sottovoce.personalize.rescoring.scores import Adaptation, Weights
 from sottovoce.personalize.rescoring.stream import Personalisation
 from sottovoce.personalize.rescoring.wer import WordErrors, word_errors
 

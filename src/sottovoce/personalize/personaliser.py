@@ -24,23 +24,19 @@ from sottovoce.personalize.device.book import KINDS, SECRET_BYTES, Book, Decline
 from sottovoce.personalize.device.messages import Contribution, RoundRequest
 from sottovoce.personalize.device.sealed import Key, SealedFile
 from sottovoce.personalize.federated.cache import ClientCache
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting, pairs_of
+from sottovoce.personalize.federated.counting import Caps, Counting, pairs_of, rules
 from sottovoce.personalize.federated.marginals import Marginals
 from sottovoce.personalize.federated.pairs import SharedPairs
-from sottovoce.personalize.federated.rules import rules
 from sottovoce.personalize.lm.language_model import LanguageModel
 from sottovoce.personalize.lm.mixture import WordModel
 from sottovoce.personalize.lm.ngram.model import END, START
 from sottovoce.personalize.lm.smoothing import Dirichlet, Smoothing
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary, distribution
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
-from sottovoce.personalize.rescoring.adaptation import Adaptation
 from sottovoce.personalize.rescoring.run import Tuned
-from sottovoce.personalize.rescoring.scores import Weights, unknown_words
+from sottovoce.personalize.rescoring.scores import Adaptation, Weights, unknown_words
 from sottovoce.personalize.rescoring.stream import Personalisation, client_factors
-from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.guarantee import Budget, Guarantee
 from sottovoce.privacy.recipes.federate import Release
 
 VERSION = 1

@@ -11,8 +11,8 @@ from sottovoce._lazy import lazily
 if TYPE_CHECKING:
     from sottovoce.privacy.accounting import Entry as Entry
     from sottovoce.privacy.accounting import account as account
-    from sottovoce.privacy.budget import Budget as Budget
     from sottovoce.privacy.groups import group_guarantee as group_guarantee
+    from sottovoce.privacy.guarantee import Budget as Budget
     from sottovoce.privacy.guarantee import Claim as Claim
     from sottovoce.privacy.guarantee import Guarantee as Guarantee
     from sottovoce.privacy.guarantee import Relation as Relation
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sottovoce.privacy.ledger import Ledger as Ledger
 
 _EXPORTS = {
-    "Budget": "sottovoce.privacy.budget",
+    "Budget": "sottovoce.privacy.guarantee",
     "Claim": "sottovoce.privacy.guarantee",
     "Entry": "sottovoce.privacy.accounting",
     "Guarantee": "sottovoce.privacy.guarantee",

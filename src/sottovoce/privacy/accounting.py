@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from sottovoce import _validate
 from sottovoce.errors import CannotAccount, InvalidInput
 from sottovoce.privacy.accountants import gaussian, pld, rdp, tokens
-from sottovoce.privacy.accountants.groups import of_group
 from sottovoce.privacy.accountants.losses import (
     ApproximateLoss,
     ConcentratedLoss,
@@ -25,6 +24,7 @@ from sottovoce.privacy.accountants.losses import (
     PureLoss,
     TokenLoss,
     dominates,
+    of_group,
 )
 from sottovoce.privacy.facts import Fact, Unprotected
 from sottovoce.privacy.guarantee import (

@@ -287,3 +287,33 @@ _NEIGHBOURS = {
     Relation.ADD_OR_REMOVE: "Adding or removing",
     Relation.REPLACE_ONE: "Replacing",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The most that may be spent."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "delta"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise InvalidInput(f"Expected a number as the budget's {name}, got {value!r}.")
+        _validate.positive("the budget's epsilon", self.epsilon)
+        _validate.delta(self.delta, "the budget's delta")
+
+
+def rounded_down(value: float, digits: int = 3) -> str:
+    """Print a lower bound with `digits` significant digits, never more than it is.
+
+    >>> rounded_down(2.468), rounded_down(33.99), rounded_down(0.0145487), rounded_down(2.0)
+    ('2.46', '33.9', '0.0145', '2')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    exponent = math.floor(math.log10(value)) - digits + 1
+    # The small slack keeps 1.9999999999999998 from being printed as 1.99.
+    steps = math.floor(value / 10.0**exponent * (1 + 1e-12))
+    return f"{float(f'{steps}e{exponent}'):g}"

@@ -26,9 +26,8 @@ from sottovoce.errors import (
     UnchainedLedger,
 )
 from sottovoce.privacy.accounting import Entry, account
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.facts import Fact, Unprotected, fact_from_json
-from sottovoce.privacy.guarantee import Guarantee, Relation, Unit, rounded_up
+from sottovoce.privacy.guarantee import Budget, Guarantee, Relation, Unit, rounded_up
 from sottovoce.privacy.ledgers.chain import Chain, Head, Link, Record
 from sottovoce.privacy.ledgers.history import MOST_EXECUTIONS, History, common, header
 from sottovoce.privacy.ledgers.journal import Journal, create, read_journal

@@ -9,8 +9,8 @@ from typing import Any
 import jinja2
 
 from sottovoce import __version__
-from sottovoce.audit.bounds import rounded_down
 from sottovoce.io.atomic import text_output
+from sottovoce.privacy.guarantee import rounded_down
 from sottovoce.report import cross_run as across
 from sottovoce.report.comparison import Comparison, compare
 from sottovoce.report.numbers import claimed_epsilon, duration, percent, short, true_epsilon

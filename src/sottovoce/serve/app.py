@@ -2,24 +2,75 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from pydantic import BaseModel, Field
 
 from sottovoce import __version__
-from sottovoce.serve.about import about_router
-from sottovoce.serve.auth import KnownHosts, TokenRequired
-from sottovoce.serve.deidentify import deidentify_router
-from sottovoce.serve.detectors import Detectors
+from sottovoce.serve.auth import KnownHosts, SafeHeaders, TokenRequired
+from sottovoce.serve.deidentify import (
+    OFFERED,
+    PER_CALL,
+    Detectors,
+    OfferedStrategy,
+    deidentify_router,
+)
 from sottovoce.serve.epsilon import epsilon_router
-from sottovoce.serve.headers import SafeHeaders
 from sottovoce.serve.limits import BodyLimit, Workers
 from sottovoce.serve.logs import RequestLog
 from sottovoce.serve.pages import PATHS, pages_router
 from sottovoce.serve.parse import Predict, load_parser, parse_router
 from sottovoce.serve.problems import answer_problems
+from sottovoce.serve.requests import refusals_of
 from sottovoce.serve.rescore import Rescorer, rescore_router
-from sottovoce.serve.settings import Settings
+from sottovoce.serve.settings import LONGEST_TEXT, MOST_TEXTS, Settings
+
+
+class Health(BaseModel):
+    status: Literal["ok"] = "ok"
+
+
+class Limits(BaseModel):
+    body_bytes: int
+    seconds: float
+    texts: int = MOST_TEXTS
+    characters: int = LONGEST_TEXT
+
+
+class About(BaseModel):
+    """What is loaded and what is allowed."""
+
+    version: str = __version__
+    detector: str = Field(description="The detector that is used if none is named.")
+    detectors: tuple[str, ...] = OFFERED
+    strategies: tuple[str, ...] = tuple(str(each) for each in OfferedStrategy)
+    parse: bool = Field(description="Whether a run is loaded.")
+    rescore: bool = Field(description="Whether a language model is loaded.")
+    limits: Limits
+    epsilon_is: str = PER_CALL
+
+
+def about_router(settings: Settings, *, detector: str, parse: bool, rescore: bool) -> APIRouter:
+    """The two endpoints."""
+    router = APIRouter(tags=["service"])
+    limits = Limits(body_bytes=settings.max_body, seconds=settings.timeout)
+    told = About(detector=detector, parse=parse, rescore=rescore, limits=limits)
+    refusals = refusals_of(401, 408, 413, 421, 500, 503)
+    open_to_all = refusals_of(421, 500)
+
+    @router.get("/healthz", responses=open_to_all)
+    async def healthz() -> Health:
+        """Whether the service is up; needs no token and says nothing else."""
+        return Health()
+
+    @router.get("/about", responses=refusals)
+    async def about() -> About:
+        """What is loaded, what may be asked for, and the limits."""
+        return told
+
+    return router
+
 
 DESCRIPTION = (
     "Private language understanding: release text, parse it, and know what it cost. "

@@ -27,8 +27,7 @@ from sottovoce.privacy.recipes import (
 )
 from sottovoce.serve.limits import Deadline, Workers
 from sottovoce.serve.problems import Refused
-from sottovoce.serve.requests import REFUSALS, Body
-from sottovoce.serve.statements import RecipeStatement, recipe_statement
+from sottovoce.serve.requests import REFUSALS, Body, RecipeStatement, recipe_statement
 
 Positive = Annotated[float, Field(ge=1e-9, le=1e9)]
 Count = Annotated[int, Field(ge=1, le=1000)]

@@ -1,9 +1,10 @@
 """What requests have in common: strict fields, and texts in bounds."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sottovoce.privacy.guarantee import Claim, Guarantee, Statement
 from sottovoce.serve.problems import Problem, Rule
 from sottovoce.serve.settings import LONGEST_TEXT, MOST_TEXTS
 
@@ -54,3 +55,62 @@ class Texts(Body):
     def every(self) -> list[str]:
         """The texts, however they came."""
         return [self.text] if self.text is not None else (self.texts or [])
+
+
+Epsilon = Annotated[float | Literal["inf"], Field(description='A number, or "inf".')]
+
+
+class RecipeGuarantee(BaseModel):
+    """What is true."""
+
+    epsilon: Epsilon
+    delta: float
+    unit: str = Field(description="token, utterance, user or example")
+    relation: str = Field(description="replace-one or add-or-remove")
+    accountant: str
+    verdict: str = Field(description="holds or no-guarantee")
+    reasons: list[str]
+    assumptions: list[str]
+
+
+class FullGuarantee(RecipeGuarantee):
+    """What is true, what it rests on, and what it leaves out."""
+
+    notion: str = Field(description="dp or metric-dp")
+    not_covered: list[str]
+    sentence: str = Field(description="The same in one sentence.")
+
+
+class Claimed(BaseModel):
+    """What the publication of the recipe says of it."""
+
+    epsilon: Epsilon
+    log10_epsilon: float | Literal["inf", "-inf"] | None
+    delta: float
+    how: str
+
+
+class RecipeStatement(BaseModel):
+    """Claimed beside true."""
+
+    claimed: Claimed
+    guarantee: RecipeGuarantee
+    effective_noise_multiplier: float | None
+
+
+def recipe_statement(statement: Statement) -> dict[str, Any]:
+    """The JSON that `sottovoce epsilon --json` prints."""
+    guarantee = statement.guarantee.to_json()
+    return {
+        "claimed": statement.claimed.to_json(),
+        "guarantee": {name: guarantee[name] for name in RecipeGuarantee.model_fields},
+        "effective_noise_multiplier": statement.effective_noise_multiplier,
+    }
+
+
+def full_guarantee(guarantee: Guarantee) -> dict[str, Any]:
+    return guarantee.to_json() | {"sentence": str(guarantee)}
+
+
+def claimed(claim: Claim | None) -> dict[str, Any] | None:
+    return None if claim is None else claim.to_json()

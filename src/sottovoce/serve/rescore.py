@@ -20,9 +20,8 @@ from sottovoce.personalize.federated.marginals import Marginals
 from sottovoce.personalize.lm.language_model import LanguageModel, load_lm
 from sottovoce.personalize.lm.vocabulary import Vector
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
-from sottovoce.personalize.rescoring.adaptation import Adaptation
 from sottovoce.personalize.rescoring.run import Tuned
-from sottovoce.personalize.rescoring.scores import Weights
+from sottovoce.personalize.rescoring.scores import Adaptation, Weights
 from sottovoce.personalize.rescoring.stream import (
     Personalisation,
     adapted_scores,

@@ -16,7 +16,7 @@ from sottovoce.audit.attacks import (
     rmia,
 )
 from sottovoce.audit.attacks.likelihood_ratio import ENOUGH_MODELS
-from sottovoce.audit.outcome import strongest
+from sottovoce.audit.result import strongest
 from sottovoce.audit.roc import auc
 from sottovoce.audit.scoring import log_odds
 from sottovoce.errors import InvalidInput

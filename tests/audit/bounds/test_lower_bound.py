@@ -2,9 +2,9 @@ import math
 
 import pytest
 
-from sottovoce.audit.bounds import LowerBound, one_run_bound, rounded_down
+from sottovoce.audit.bounds import LowerBound, one_run_bound
 from sottovoce.errors import CannotAccount, InvalidInput
-from sottovoce.privacy.guarantee import Guarantee, Relation, Unit, Verdict
+from sottovoce.privacy.guarantee import Guarantee, Relation, Unit, Verdict, rounded_down
 
 BOUND = one_run_bound(canaries=1000, guesses=100, correct=95, delta=1e-5)
 

@@ -6,9 +6,9 @@ import pytest
 from tests.conftest import RunCli
 
 from sottovoce.corpora import Utterance, write
-from sottovoce.deid.attacks.pairing import Told
+from sottovoce.deid.attacks.pairing import ReplacedValue
 from sottovoce.deid.attacks.reader import best_success
-from sottovoce.deid.attacks.run import assault
+from sottovoce.deid.attacks.run import run_attacks
 from sottovoce.errors import InvalidInput
 
 NAMES = ("anna", "ben", "maria", "john")
@@ -93,7 +93,8 @@ def test_a_release_that_was_altered_is_refused(run_cli: RunCli, calls: Path) -> 
 def test_more_than_epsilon_allows_is_called_so() -> None:
     """A release that keeps everything, under a manifest that says epsilon 1."""
     told = [
-        Told(type="PER", value=name, output=name, before="call", after="now") for name in NAMES * 50
+        ReplacedValue(type="PER", value=name, output=name, before="call", after="now")
+        for name in NAMES * 50
     ]
     guarantee = {
         "epsilon": 1.0, "delta": 0.0, "unit": "token", "relation": "replace-one", "notion": "dp",
@@ -103,9 +104,9 @@ def test_more_than_epsilon_allows_is_called_so() -> None:
     stated = {
         "strategy": "entity", "p": None, "epsilon": 1.0, "mechanism": {}, "guarantee": guarantee,
     }  # fmt: skip
-    found = assault(told, {"release": {"types": {"PER": stated}}})
+    found = run_attacks(told, {"release": {"types": {"PER": stated}}})
     assert found["PER"]["exceeds_epsilon"]
     with pytest.raises(InvalidInput, match="among the types"):
-        assault(told, {"release": {"types": {}}})
+        run_attacks(told, {"release": {"types": {}}})
     with pytest.raises(InvalidInput, match="to attack"):
-        assault([], {"release": {"types": {}}})
+        run_attacks([], {"release": {"types": {}}})

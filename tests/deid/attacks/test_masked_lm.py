@@ -8,7 +8,7 @@ from tests.conftest import RunCli
 
 from sottovoce.corpora import Utterance, write
 from sottovoce.deid.attacks.masked_lm import MaskedModel, fill_in
-from sottovoce.deid.attacks.pairing import Told
+from sottovoce.deid.attacks.pairing import ReplacedValue
 from sottovoce.errors import InvalidInput
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -60,8 +60,8 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def told(value: str, before: str = "call") -> Told:
-    return Told(type="PER", value=value, output="x", before=before, after="now")
+def told(value: str, before: str = "call") -> ReplacedValue:
+    return ReplacedValue(type="PER", value=value, output="x", before=before, after="now")
 
 
 def test_it_takes_the_likeliest_candidate_weighed_by_the_prior(folder: Path) -> None:
@@ -89,7 +89,7 @@ def test_values_of_several_pieces_and_values_that_are_no_candidates(folder: Path
 def test_of_a_long_text_the_model_reads_what_is_nearest(folder: Path) -> None:
     model = MaskedModel(folder)
     [call], [now], [rome] = map(model.pieces, ("call", "now", "rome"))
-    long = Told(
+    long = ReplacedValue(
         type="PER", value="x", output="x", before="rome " * 99 + "call", after="now" + " rome" * 99
     )
     ids, first = model._masked(long, 2)

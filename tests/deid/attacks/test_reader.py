@@ -4,8 +4,7 @@ import pytest
 from scipy import stats
 
 from sottovoce.corpora import Utterance
-from sottovoce.deid import Deidentifier, Fields, Materials, Setting, Vault, mapping
-from sottovoce.deid.attacks.parrot import parrot
+from sottovoce.deid import Deidentifier, Fields, Resources, Setting, Vault, mapping
 from sottovoce.deid.attacks.reader import (
     Attack,
     ContextModel,
@@ -13,6 +12,7 @@ from sottovoce.deid.attacks.reader import (
     find_singletons,
     guess,
     match_frequencies,
+    parrot,
     reconstruct,
 )
 from sottovoce.deid.detect import Gazetteer
@@ -115,7 +115,7 @@ def test_the_parrot_finds_what_was_missed() -> None:
     deid = Deidentifier(
         detector=detector,
         setting=Setting(strategy="entity"),
-        materials=Materials(surrogates={"PER": even([f"ann{n}" for n in range(20)])}),
+        resources=Resources(surrogates={"PER": even([f"ann{n}" for n in range(20)])}),
         fields=Fields(user="drop", id="drop"),
         source=NoiseSource.seeded(1),
     )

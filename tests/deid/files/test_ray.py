@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sottovoce.corpora.synthetic import generate
-from sottovoce.deid import Deidentifier, Fields, Materials, Setting, Vault
+from sottovoce.deid import Deidentifier, Fields, Resources, Setting, Vault
 from sottovoce.deid.detect import Gazetteer
 from sottovoce.deid.detect.detector import utterance_of
 from sottovoce.deid.files.ray import Make, release_dataset
@@ -34,7 +34,7 @@ def maker() -> Make:
         return Deidentifier(
             detector="gazetteer",
             setting=Setting(epsilon=1.0),
-            materials=Materials(vault=Vault(bytes(32))),
+            resources=Resources(vault=Vault(bytes(32))),
         )
 
     return make

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from sottovoce.corpora.wordvectors import WordVectors
-from sottovoce.deid import TYPES, Materials, Setting, Strategy, Vault
+from sottovoce.deid import TYPES, Resources, Setting, Strategy, Vault
 from sottovoce.deid.replace import Kernel, Placeholder, SameForm, SemanticExponential, even
 from sottovoce.deid.replace.strategies import mechanism_for
 from sottovoce.errors import InvalidInput
 
-VAULT = Materials(vault=Vault(bytes(32)))
+VAULT = Resources(vault=Vault(bytes(32)))
 
 
 @pytest.mark.parametrize("kind", [*TYPES, "SOMETHING_NEW"])
@@ -20,7 +20,7 @@ def test_every_type_has_a_mechanism_for_every_strategy(kind: str, strategy: str)
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("strategy", ["word", "entity", "response"])
 def test_no_type_costs_more_than_was_asked_for(kind: str, strategy: str) -> None:
-    made = mechanism_for(kind, Setting(strategy=strategy, epsilon=2.0), Materials())
+    made = mechanism_for(kind, Setting(strategy=strategy, epsilon=2.0), Resources())
     cost = made.cost()
     kept = 1 - cost.replace_probability
     if kept:
@@ -30,13 +30,13 @@ def test_no_type_costs_more_than_was_asked_for(kind: str, strategy: str) -> None
 
 
 def test_types_without_a_list_are_always_replaced() -> None:
-    assert mechanism_for("TEXT", Setting(p=0.1), Materials()) == Placeholder(text="[TEXT]")
-    assert mechanism_for("PHONE", Setting(p=0.1), Materials()) == SameForm(placeholder="[PHONE]")
+    assert mechanism_for("TEXT", Setting(p=0.1), Resources()) == Placeholder(text="[TEXT]")
+    assert mechanism_for("PHONE", Setting(p=0.1), Resources()) == SameForm(placeholder="[PHONE]")
 
 
 def test_a_list_of_the_user_comes_first() -> None:
-    materials = Materials(surrogates={"TEXT": even(["hello", "good bye"])})
-    made = mechanism_for("TEXT", Setting(strategy="word"), materials)
+    resources = Resources(surrogates={"TEXT": even(["hello", "good bye"])})
+    made = mechanism_for("TEXT", Setting(strategy="word"), resources)
     assert isinstance(made, Kernel)
     assert made.surrogates.values == ("hello", "good", "bye")
 
@@ -44,11 +44,11 @@ def test_a_list_of_the_user_comes_first() -> None:
 def test_semantic_needs_vectors_and_falls_back_without_neighbours() -> None:
     setting = Setting(strategy="semantic", epsilon=1.0)
     with pytest.raises(InvalidInput, match="word vectors"):
-        mechanism_for("LOC", setting, Materials())
+        mechanism_for("LOC", setting, Resources())
     vectors = WordVectors(("london", "paris"), np.eye(2))
-    materials = Materials(vectors=vectors)
-    assert isinstance(mechanism_for("LOC", setting, materials), SemanticExponential)
-    assert isinstance(mechanism_for("EMAIL", setting, materials), Kernel)
+    resources = Resources(vectors=vectors)
+    assert isinstance(mechanism_for("LOC", setting, resources), SemanticExponential)
+    assert isinstance(mechanism_for("EMAIL", setting, resources), Kernel)
 
 
 def test_bad_settings_are_refused() -> None:
@@ -63,7 +63,7 @@ def test_bad_settings_are_refused() -> None:
         with pytest.raises(InvalidInput, match=message):
             Setting(**bad)
     with pytest.raises(InvalidInput, match="vault"):
-        mechanism_for("PER", Setting(strategy="consistent"), Materials())
+        mechanism_for("PER", Setting(strategy="consistent"), Resources())
     with pytest.raises(InvalidInput, match="DATE alone"):
         mechanism_for("PER", Setting(strategy="shift"), VAULT)
 

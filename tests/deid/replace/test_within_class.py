@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from tests.deid.replace.channels import objections, outputs
 
 from sottovoce.corpora.synthetic import lexicon
-from sottovoce.deid import Deidentifier, Materials, Setting
+from sottovoce.deid import Deidentifier, Resources, Setting
 from sottovoce.deid.detect import Gazetteer
 from sottovoce.deid.replace import Alike, Surrogates, channel_epsilon, even, from_corpus
-from sottovoce.deid.replace.attributes import _FEMININE, _MASCULINE, gender, number
 from sottovoce.deid.replace.strategies import mechanism_for
+from sottovoce.deid.replace.within_class import _FEMININE, _MASCULINE, gender, number
 from sottovoce.errors import InvalidInput
 
 NAMES = Surrogates(
@@ -75,7 +75,7 @@ def test_between_classes_there_is_no_bound_and_the_statement_says_so() -> None:
     deid = Deidentifier(
         detector=Gazetteer({"PER": ["maria", "john"]}),
         setting=Setting(epsilon=2.0),
-        materials=Materials(like_for_like=True),
+        resources=Resources(like_for_like=True),
     )
     deid.release("call maria and john", user="u")
     said = deid.statement()
@@ -87,9 +87,9 @@ def test_between_classes_there_is_no_bound_and_the_statement_says_so() -> None:
 
 
 def test_it_is_off_unless_asked_for() -> None:
-    assert not isinstance(mechanism_for("PER", Setting(p=0.5), Materials()), Alike)
+    assert not isinstance(mechanism_for("PER", Setting(p=0.5), Resources()), Alike)
     kinds = {
-        kind: mechanism_for(kind, Setting(p=0.5), Materials(like_for_like=True))
+        kind: mechanism_for(kind, Setting(p=0.5), Resources(like_for_like=True))
         for kind in ("PER", "MEDICAL", "LOC")
     }
     assert [isinstance(made, Alike) for made in kinds.values()] == [True, True, False]
@@ -97,7 +97,7 @@ def test_it_is_off_unless_asked_for() -> None:
 
 @pytest.mark.parametrize("strategy", ["word", "entity"])
 def test_names_keep_their_gender_and_nouns_their_number(strategy: str) -> None:
-    likes = Materials(like_for_like=True)
+    likes = Resources(like_for_like=True)
     for kind, values, classes in (
         ("PER", ("Maria", "john"), gender),
         ("MEDICAL", ("cramps", "cough"), number),
@@ -125,7 +125,7 @@ def test_lists_of_the_corpus_and_other_strategies_are_refused() -> None:
         Alike.of(from_corpus(["maria", "john"]), "gender of a name", gender)
     with pytest.raises(InvalidInput, match="like-for-like"):
         mechanism_for(
-            "PER", Setting(strategy="response", epsilon=1.0), Materials(like_for_like=True)
+            "PER", Setting(strategy="response", epsilon=1.0), Resources(like_for_like=True)
         )
 
 

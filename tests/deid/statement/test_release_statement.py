@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sottovoce.corpora import Utterance
-from sottovoce.deid import Deidentifier, LabelMap, Materials, Setting, Vault
+from sottovoce.deid import Deidentifier, LabelMap, Resources, Setting, Vault
 from sottovoce.deid.detect import Gazetteer, Gold, detector, evaluate
 from sottovoce.deid.replace import Surrogates, even, from_corpus
 from sottovoce.deid.statement.facts import ReplacedValues
@@ -38,11 +38,11 @@ def stated(
     lists: dict[str, Surrogates] = LISTS,
     **more: Any,
 ) -> ReleaseStatement:
-    materials = Materials(surrogates=lists, vault=Vault(bytes(32)))
+    resources = Resources(surrogates=lists, vault=Vault(bytes(32)))
     deid = Deidentifier(
         detector=Gold(LABELS),
         setting=setting,
-        materials=materials,
+        resources=resources,
         **more,
     )
     for _ in deid.release_all(calls):
@@ -141,7 +141,7 @@ def test_recall_makes_the_statement_honest() -> None:
     deid = Deidentifier(
         detector=people,
         setting=Setting(p=1.0),
-        materials=Materials(surrogates=LISTS),
+        resources=Resources(surrogates=LISTS),
         evaluation=tested,
     )
     list(deid.release_all(calls[:1]))
@@ -169,7 +169,7 @@ def test_a_type_that_was_never_evaluated_has_no_recall() -> None:
     deid = Deidentifier(
         detector=people,
         setting=Setting(p=1.0),
-        materials=Materials(surrogates=LISTS),
+        resources=Resources(surrogates=LISTS),
         evaluation=evaluate(people, calls, LABELS),
     )
     deid.release("anna in rome", "u1")

@@ -3,7 +3,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.deid.statement.unit_counts import Tally
+from sottovoce.deid.statement.unit_counts import UnitCounts
 
 UTTERANCES = st.lists(
     st.tuples(
@@ -19,7 +19,7 @@ def dominated(counts: tuple[int, ...], worst: set[tuple[int, ...]]) -> bool:
 
 @given(UTTERANCES)
 def test_the_worst_dominate_all_and_exist(utterances: list[tuple[list[str], str]]) -> None:
-    tally = Tally()
+    tally = UnitCounts()
     for types, user in utterances:
         tally.add(types, user)
     kinds = tally.types
@@ -35,7 +35,7 @@ def test_the_worst_dominate_all_and_exist(utterances: list[tuple[list[str], str]
 
 
 def test_many_unlike_utterances_stay_bounded() -> None:
-    tally = Tally()
+    tally = UnitCounts()
     for place in range(5000):
         tally.add(["PER"] * (place % 101) + ["LOC"] * (100 - place % 101), "")
     [worst] = tally.worst_utterances()
@@ -44,7 +44,7 @@ def test_many_unlike_utterances_stay_bounded() -> None:
 
 
 def test_types_can_be_chosen() -> None:
-    tally = Tally()
+    tally = UnitCounts()
     tally.add(["PER", "LOC"], "a")
     tally.add(["LOC", "LOC"], "a")
     assert tally.worst_utterances(["LOC"]) == {(2,)}

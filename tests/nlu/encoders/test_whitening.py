@@ -4,7 +4,7 @@ from tests.nlu.tiny import UTTERANCES, tiny_clc
 
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.base import Encoded
-from sottovoce.nlu.encoders.whitening import Evening, Readout, ReadoutPlan
+from sottovoce.nlu.encoders.whitening import Readout, ReadoutPlan, Whitening
 
 PUBLIC = [utterance.tokens for utterance in UTTERANCES] * 3
 
@@ -20,12 +20,12 @@ def learnt(plan: ReadoutPlan) -> tuple[Readout, Encoded]:
 
 
 def test_nothing_is_trained() -> None:
-    readout, _ = learnt(ReadoutPlan(evening=Evening.WHITEN, window=1))
+    readout, _ = learnt(ReadoutPlan(evening=Whitening.WHITEN, window=1))
     assert not list(readout.parameters())
 
 
 def test_standardised_on_the_public_text() -> None:
-    readout, encoded = learnt(ReadoutPlan(evening=Evening.STANDARDISE, ridge=0.0))
+    readout, encoded = learnt(ReadoutPlan(evening=Whitening.STANDARDISE, ridge=0.0))
     seen = readout(encoded)
     words = seen.words[seen.mask]
     torch.testing.assert_close(words.mean(0), torch.zeros(12), atol=1e-4, rtol=0)
@@ -35,7 +35,7 @@ def test_standardised_on_the_public_text() -> None:
 
 def test_whitened_strongest_first() -> None:
     readout, encoded = learnt(
-        ReadoutPlan(evening=Evening.WHITEN, components=4, summary_components=3, ridge=0.0)
+        ReadoutPlan(evening=Whitening.WHITEN, components=4, summary_components=3, ridge=0.0)
     )
     seen = readout(encoded)
     words = seen.words[seen.mask]
@@ -49,7 +49,7 @@ def test_whitened_strongest_first() -> None:
 
 
 def test_one_long_on_average() -> None:
-    for evening in (Evening.WHITEN, Evening.STANDARDISE):
+    for evening in (Whitening.WHITEN, Whitening.STANDARDISE):
         readout, encoded = learnt(ReadoutPlan(evening=evening, unit=True))
         seen = readout(encoded)
         squares = seen.words[seen.mask].square().sum(-1)
@@ -67,7 +67,7 @@ def test_neighbours_and_nothing_beyond_the_ends() -> None:
 
 
 def test_only_the_strongest_of_the_neighbours() -> None:
-    readout, encoded = learnt(ReadoutPlan(evening=Evening.WHITEN, window=1, neighbours=2))
+    readout, encoded = learnt(ReadoutPlan(evening=Whitening.WHITEN, window=1, neighbours=2))
     own = readout.even(encoded).words
     seen = readout(encoded).words
     assert readout.width == seen.shape[-1] == own.shape[-1] + 4
@@ -84,7 +84,8 @@ def test_one_length_for_all() -> None:
 
 
 def test_json_both_ways() -> None:
-    readout, encoded = learnt(ReadoutPlan(evening=Evening.WHITEN, components=3, window=1, norm=1.0))
+    plan = ReadoutPlan(evening=Whitening.WHITEN, components=3, window=1, norm=1.0)
+    readout, encoded = learnt(plan)
     again = Readout.from_json(readout.to_json())
     again.load_state_dict(readout.state_dict())
     torch.testing.assert_close(again(encoded).words, readout(encoded).words)
@@ -93,11 +94,11 @@ def test_json_both_ways() -> None:
 def test_refusals() -> None:
     encoded = Encoded(torch.ones(1, 1, 2), torch.ones(1, 2), torch.ones(1, 1, dtype=torch.bool))
     with pytest.raises(InvalidInput, match="call learn"):
-        Readout(2, 2, ReadoutPlan(evening=Evening.WHITEN))(encoded)
+        Readout(2, 2, ReadoutPlan(evening=Whitening.WHITEN))(encoded)
     with pytest.raises(InvalidInput, match="whitening"):
         ReadoutPlan(components=3)
     with pytest.raises(InvalidInput, match="window"):
         ReadoutPlan(window=-1)
     encoder = tiny_clc()
     with pytest.raises(InvalidInput, match="public text"):
-        Readout(12, 12, ReadoutPlan(evening=Evening.WHITEN)).learn(encoder, [])
+        Readout(12, 12, ReadoutPlan(evening=Whitening.WHITEN)).learn(encoder, [])

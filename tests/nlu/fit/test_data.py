@@ -6,7 +6,7 @@ from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.base import Encoded
 from sottovoce.nlu.encoders.tuning import Tuning, tune
-from sottovoce.nlu.encoders.whitening import Evening, Readout, ReadoutPlan
+from sottovoce.nlu.encoders.whitening import Readout, ReadoutPlan, Whitening
 from sottovoce.nlu.fit.data import Encodings
 from sottovoce.nlu.model import JointModel
 
@@ -16,7 +16,7 @@ def frozen_model() -> JointModel:
     encoder = tiny_bert(layers=(1, 2))
     tune(encoder, Tuning())
     readout = Readout(
-        encoder.width, encoder.summary_width, ReadoutPlan(evening=Evening.WHITEN, window=1)
+        encoder.width, encoder.summary_width, ReadoutPlan(evening=Whitening.WHITEN, window=1)
     )
     readout.learn(encoder, [utterance.tokens for utterance in UTTERANCES])
     model = JointModel(SCHEMA, encoder, readout)

@@ -11,7 +11,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.clc import Clc, ClcShape
 from sottovoce.nlu.encoders.words import Words
 from sottovoce.nlu.fit.data import Encodings
-from sottovoce.nlu.fit.loop import LOSS_SHOWN, Fitted, Moment, fit
+from sottovoce.nlu.fit.loop import LOSS_SHOWN, Fitted, Progress, fit
 from sottovoce.nlu.fit.optimisation import Optimisation, OptimizerName, Schedule
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.schema import Schema
@@ -35,7 +35,7 @@ def fitted(model: JointModel, plan: Plan = PLAN, **options: object) -> Fitted:
 
 
 def test_a_private_run_states_what_was_planned_and_hides_the_loss() -> None:
-    moments: list[Moment] = []
+    moments: list[Progress] = []
     result = fitted(small_model(), on_step=moments.append)
     assert result.guarantee.epsilon == pytest.approx(PLAN.guarantee().epsilon)
     assert result.steps == PLAN.steps == len(moments)
@@ -125,7 +125,7 @@ def test_a_run_that_is_killed_early_goes_on_within_its_plan(tmp_path: Path) -> N
     files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint.pt"}
     plan = replace(PLAN, epochs=15)  # saved every second step or so
 
-    def killed(moment: Moment) -> None:
+    def killed(moment: Progress) -> None:
         if moment.step == 1:
             raise MemoryError
 

@@ -9,7 +9,7 @@ import torch
 from tests.nlu.small import SMALL, small_parts
 
 from sottovoce.corpora import write
-from sottovoce.corpora.parts import Parts
+from sottovoce.corpora.splits import Parts
 from sottovoce.corpora.synthetic import generate
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.clc import Clc, ClcShape
@@ -17,7 +17,7 @@ from sottovoce.nlu.encoders.words import Words
 from sottovoce.nlu.fit import warm_start as start
 from sottovoce.nlu.fit.optimisation import Optimisation
 from sottovoce.nlu.fit.settings import Settings
-from sottovoce.nlu.fit.warm_start import read_samples, start_from
+from sottovoce.nlu.fit.warm_start import read_samples, warm_start_from
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.runs import experiment
 from sottovoce.nlu.runs.experiment import evaluate, train
@@ -61,7 +61,7 @@ def test_samples_are_learnt(samples: Path, monkeypatch: pytest.MonkeyPatch) -> N
     model = JointModel(SCHEMA, Clc(Words.hashed(2000), shape))
     before = evaluate(model, PARTS.valid)["intent_accuracy"]["value"]
     found = read_samples(samples, SCHEMA)
-    start_from(found, model, Optimisation(learning_rate=0.03), virtual_batch=64, seed=1)
+    warm_start_from(found, model, Optimisation(learning_rate=0.03), virtual_batch=64, seed=1)
     after = evaluate(model, PARTS.valid)["intent_accuracy"]["value"]
     assert after > before + 0.2
 
@@ -113,9 +113,9 @@ def test_a_resumed_run_learns_samples_once(
 
     def counting(*given: Any, **more: Any) -> None:
         learnt.append(given)
-        start.start_from(*given, **more)
+        start.warm_start_from(*given, **more)
 
-    monkeypatch.setattr(experiment, "start_from", counting)
+    monkeypatch.setattr(experiment, "warm_start_from", counting)
     only_train = Parts(name="calls", train=PARTS.train)
     asked = settings(samples, epochs=4)
     steps = iter(range(100))
@@ -137,10 +137,10 @@ def test_a_run_that_was_killed_among_its_samples_learns_them_again(
         raise KeyboardInterrupt
 
     only_train = Parts(name="calls", train=PARTS.train)
-    monkeypatch.setattr(experiment, "start_from", killed)
+    monkeypatch.setattr(experiment, "warm_start_from", killed)
     with pytest.raises(KeyboardInterrupt):
         train(settings(samples), only_train, SCHEMA, folder=tmp_path)
     learnt = []
-    monkeypatch.setattr(experiment, "start_from", lambda *given, **_: learnt.append(given))
+    monkeypatch.setattr(experiment, "warm_start_from", lambda *given, **_: learnt.append(given))
     train(settings(samples), only_train, SCHEMA, folder=tmp_path, resume=True)
     assert len(learnt) == 1

@@ -8,7 +8,7 @@ from tests.nlu.tiny import UTTERANCES, tiny_bert
 
 from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.fit.loop import Moment
+from sottovoce.nlu.fit.loop import Progress
 from sottovoce.nlu.pretraining import LabelledPlan, Watching, adapt, chosen
 
 TAGGED = (
@@ -22,7 +22,7 @@ PLAN = LabelledPlan(passes=60, batch_size=4, learning_rate=5e-3, head_rate=5e-2,
 def test_the_encoder_learns_to_label_all_corpora() -> None:
     torch.manual_seed(0)
     encoder = tiny_bert()
-    losses: list[Moment] = []
+    losses: list[Progress] = []
     pretrained = adapt(encoder, CORPORA, PLAN, Watching(on_step=losses.append))
     assert pretrained.steps == 120
     assert not pretrained.stopped

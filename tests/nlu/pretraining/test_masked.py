@@ -8,7 +8,7 @@ from tests.nlu.tiny import PIECES, tiny_bert
 
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.bert import Bert
-from sottovoce.nlu.fit.loop import Moment
+from sottovoce.nlu.fit.loop import Progress
 from sottovoce.nlu.pretraining import MaskedPlan, Watching, guess
 from sottovoce.nlu.pretraining.masked import _Guesser
 
@@ -26,7 +26,7 @@ LINES = ["call mum", "play jazz", "call mummy", "stop jazz"] * 20
 
 def test_guessing_gets_better_also_on_lines_that_were_held_out() -> None:
     torch.manual_seed(0)
-    told: list[Moment] = []
+    told: list[Progress] = []
     plan = MaskedPlan(passes=30, batch_size=16, learning_rate=1e-2, held_out=0.2)
     found = guess(masked_bert(), LINES, plan, Watching(on_step=told.append))
     assert found.pretrained.steps == 30 * 4

@@ -9,10 +9,10 @@ from tests.nlu.tiny import UTTERANCES, tiny_bert
 from sottovoce.errors import InvalidInput
 from sottovoce.io.staging import write_together
 from sottovoce.nlu.encoders.bert import save_encoder
-from sottovoce.nlu.encoders.whitening import Evening, ReadoutPlan
+from sottovoce.nlu.encoders.whitening import ReadoutPlan, Whitening
 from sottovoce.nlu.pretraining import has_reading, learn_reading, load_reading, reading_files
 
-PLAN = ReadoutPlan(evening=Evening.WHITEN, components=5, window=1)
+PLAN = ReadoutPlan(evening=Whitening.WHITEN, components=5, window=1)
 
 
 def save(folder: Path) -> torch.Tensor:

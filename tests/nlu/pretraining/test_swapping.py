@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.corpora import Utterance, check_bio
-from sottovoce.nlu.pretraining.swapping import Values
+from sottovoce.nlu.pretraining.labelled import Values
 
 CORPUS = (
     Utterance(tokens=("play", "some", "jazz"), slots=("O", "O", "B-genre"), intent="play"),

@@ -9,7 +9,7 @@ import pytest
 from tests.nlu.small import SMALL, small_parts
 
 from sottovoce.corpora import Utterance
-from sottovoce.corpora.parts import Parts
+from sottovoce.corpora.splits import Parts
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.fit.loop import LOSS_SHOWN
 from sottovoce.nlu.fit.settings import Settings

@@ -12,7 +12,7 @@ from sottovoce.io.run_folder import RunFolder
 from sottovoce.nlu.encoders.base import Encoder
 from sottovoce.nlu.encoders.bert import Bert, save_encoder
 from sottovoce.nlu.encoders.tuning import Tuned, Tuning, tune
-from sottovoce.nlu.encoders.whitening import Evening, Readout, ReadoutPlan
+from sottovoce.nlu.encoders.whitening import Readout, ReadoutPlan, Whitening
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.runs.run import EARLIER_AUDIT, load_run, save_run
 
@@ -37,7 +37,7 @@ def same(one: JointModel, other: JointModel) -> None:
 
 def test_a_clc_run_both_ways(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = made(tiny_clc(), ReadoutPlan(evening=Evening.WHITEN, components=5, window=1))
+    model = made(tiny_clc(), ReadoutPlan(evening=Whitening.WHITEN, components=5, window=1))
     save_run(tmp_path / "run", model, RUN)
     loaded = load_run(tmp_path / "run")
     same(model, loaded.model)

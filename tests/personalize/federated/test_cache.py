@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.federated.cache import ClientCache
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.lm.smoothing import Dirichlet, JelinekMercer, Lidstone
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vocabulary
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest

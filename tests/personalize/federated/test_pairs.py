@@ -7,8 +7,7 @@ import pytest
 
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.federated.cache import ClientCache
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.federation import clients_of, ledger_for, server_for
 from sottovoce.personalize.federated.marginals import Marginals
 from sottovoce.personalize.federated.pairs import PairedLM, SharedPairs, pair_vocabulary
@@ -21,8 +20,8 @@ from sottovoce.personalize.lm.ngram.model import END, START, NGramModel
 from sottovoce.personalize.lm.ngram.training import train_ngram
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
-from sottovoce.personalize.rescoring.adaptation import Adaptation
 from sottovoce.personalize.rescoring.run import rescore, tune_weights
+from sottovoce.personalize.rescoring.scores import Adaptation
 from sottovoce.personalize.rescoring.stream import Personalisation
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.guarantee import Unit

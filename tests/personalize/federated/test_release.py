@@ -8,8 +8,7 @@ import pytest
 from tests.statistical import distributions
 
 from sottovoce.errors import BudgetExceeded, InvalidInput
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.personalize.federated.release import CountRelease
 from sottovoce.privacy.facts import Noise, NoisyVector

@@ -7,8 +7,7 @@ import pytest
 
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.federated.cache import ClientCache
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.personalize.federated.release import CountRelease
 from sottovoce.personalize.federated.rounds import CacheClient, run_rounds

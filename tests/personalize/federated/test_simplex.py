@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.federated.averaging import average
 from sottovoce.personalize.federated.simplex import project, shrink, threshold
-from sottovoce.personalize.rescoring.adaptation import Adaptation, normalised
+from sottovoce.personalize.rescoring.scores import Adaptation, normalised
 from sottovoce.privacy import noise
 from sottovoce.privacy.noise import NoiseSource
 

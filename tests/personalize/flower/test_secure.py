@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.personalize.flower.secure import SecureRanges
 from sottovoce.personalize.lm.vocabulary import Vector

@@ -5,11 +5,11 @@ import pytest
 
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vocabulary
-from sottovoce.personalize.rescoring.adaptation import normalised
+from sottovoce.personalize.rescoring.scores import normalised
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from sottovoce.personalize.lm.generation import MarginalLogits  # noqa: E402
+from sottovoce.personalize.lm.neural.huggingface import MarginalLogits  # noqa: E402
 
 WORDS = Vocabulary(("call", "mum", UNKNOWN), np.array([0.4, 0.4, 0.2]))
 

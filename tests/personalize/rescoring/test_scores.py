@@ -8,8 +8,7 @@ from sottovoce.personalize.federated.counting import Counting
 from sottovoce.personalize.lm.ngram.training import train_ngram
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vocabulary
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
-from sottovoce.personalize.rescoring.adaptation import Adaptation
-from sottovoce.personalize.rescoring.scores import ScoreTable, Weights
+from sottovoce.personalize.rescoring.scores import Adaptation, ScoreTable, Weights
 from sottovoce.personalize.rescoring.stream import (
     Personalisation,
     adapted_scores,

@@ -7,7 +7,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.ngram.training import train_ngram
 from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
-from sottovoce.personalize.rescoring.adaptation import Adaptation
+from sottovoce.personalize.rescoring.scores import Adaptation
 from sottovoce.personalize.rescoring.stream import Personalisation, personal_factors
 
 TEXT = ["call mum", "call dad", "hang up"]

@@ -13,7 +13,7 @@ from tests.privacy.noise.fixed import FixedWords
 
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource, gaussian, gaussian_into
-from sottovoce.privacy.noise._ziggurat import LAYERS, ziggurat
+from sottovoce.privacy.noise.gaussian import LAYERS, ziggurat
 from sottovoce.privacy.noise.source import BLOCK
 
 FLOATS = [np.float32, np.float64]

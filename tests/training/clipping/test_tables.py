@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from sottovoce.training.batches import Piece
-from sottovoce.training.clipping import tables
+from sottovoce.training.clipping import totals as tables
 from sottovoce.training.clipping.bookkeeping import BookKeeper
 from sottovoce.training.clipping.gradients import ExactGradient, Gradient, OneByOneGradient
 from sottovoce.training.clipping.styles import FlatClipping
-from sottovoce.training.clipping.tables import TableGradients, Tables
-from sottovoce.training.clipping.totals import ClippedSums
+from sottovoce.training.clipping.totals import ClippedSums, TableGradients, Tables
 from sottovoce.training.edpsgd.scaling import LayerScales
 
 ROWS, WIDTH = 12, 3

@@ -13,7 +13,7 @@ from sottovoce.audit import _checks
 from sottovoce.audit._checks import Scores
 from sottovoce.audit.attacks import likelihood_ratio, loss, relative_odds
 from sottovoce.audit.attacks.references import ReferenceScores
-from sottovoce.audit.outcome import AttackOutcome, measure_all
+from sottovoce.audit.result import AttackOutcome, measure_all
 from sottovoce.audit.scoring import ScoringFunction, log_probabilities
 
 Record = TypeVar("Record")

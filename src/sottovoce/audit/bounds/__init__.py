@@ -6,7 +6,7 @@ from sottovoce.audit.bounds.counts import (
     clopper_pearson_bound,
     gaussian_bound,
 )
-from sottovoce.audit.bounds.lower_bound import LowerBound, rounded_down
+from sottovoce.audit.bounds.lower_bound import LowerBound
 from sottovoce.audit.bounds.one_run import one_run_bound, p_value
 from sottovoce.audit.bounds.one_run_gaussian import one_run_gaussian_bound
 
@@ -19,5 +19,4 @@ __all__ = [
     "one_run_bound",
     "one_run_gaussian_bound",
     "p_value",
-    "rounded_down",
 ]

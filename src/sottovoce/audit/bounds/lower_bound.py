@@ -4,7 +4,6 @@ A lower bound is evidence *against* a guarantee, never for one: a bound of 0 say
 with this many guesses, showed nothing.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -12,7 +11,13 @@ from typing import Any, Self
 from sottovoce import _validate
 from sottovoce.audit import _checks
 from sottovoce.errors import CannotAccount, InvalidInput
-from sottovoce.privacy.guarantee import Guarantee, Relation, number_from_json, number_to_json
+from sottovoce.privacy.guarantee import (
+    Guarantee,
+    Relation,
+    number_from_json,
+    number_to_json,
+    rounded_down,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,17 +115,3 @@ class LowerBound:
             raise
         except (KeyError, TypeError, AttributeError, ValueError) as problem:
             raise InvalidInput(f"Expected a lower bound in JSON, but {problem!r}.") from problem
-
-
-def rounded_down(value: float, digits: int = 3) -> str:
-    """Print a lower bound with `digits` significant digits, never more than it is.
-
-    >>> rounded_down(2.468), rounded_down(33.99), rounded_down(0.0145487), rounded_down(2.0)
-    ('2.46', '33.9', '0.0145', '2')
-    """
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    exponent = math.floor(math.log10(value)) - digits + 1
-    # The small slack keeps 1.9999999999999998 from being printed as 1.99.
-    steps = math.floor(value / 10.0**exponent * (1 + 1e-12))
-    return f"{float(f'{steps}e{exponent}'):g}"

@@ -7,8 +7,7 @@ from sottovoce.audit.canaries.gradient import (
     RandomCanaries,
     gradient_scores,
 )
-from sottovoce.audit.canaries.independent import independent_canaries_audit
-from sottovoce.audit.canaries.one_run import Family, one_run_audit
+from sottovoce.audit.canaries.one_run import Family, independent_canaries_audit, one_run_audit
 from sottovoce.audit.canaries.pairs import CanaryPairs
 from sottovoce.audit.canaries.text import (
     TextCanaries,

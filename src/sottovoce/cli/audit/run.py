@@ -16,8 +16,7 @@ from sottovoce.cli.shared.canaries import planted
 from sottovoce.cli.shared.console import json_option, print_json, progress
 from sottovoce.cli.shared.named import Named
 from sottovoce.corpora import Utterance
-from sottovoce.corpora.parts import Parts, load_parts
-from sottovoce.corpora.splits import By, Split, parse_ratios
+from sottovoce.corpora.splits import By, Parts, Split, load_parts, parse_ratios
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import RunFolder
 

@@ -13,7 +13,7 @@ from sottovoce.cli.shared.reading import open_corpus, reading_options
 from sottovoce.deid import detector
 from sottovoce.deid.attacks.masked_lm import MaskedModel
 from sottovoce.deid.attacks.pairing import told_values
-from sottovoce.deid.attacks.run import ATTACKS, assault
+from sottovoce.deid.attacks.run import ATTACKS, run_attacks
 from sottovoce.deid.files.manifest import described
 from sottovoce.deid.files.manifest import verify as verify_release
 from sottovoce.io.atomic import text_output
@@ -64,7 +64,7 @@ def attack(
         "verb": "deid attack",
         "original": described(original),
         "released": described(released),
-        "types": assault(told, manifest, model, attacks or None),
+        "types": run_attacks(told, manifest, model, attacks or None),
     }
     with text_output(f"{released}{SUFFIX}") as stream:
         stream.write(json.dumps(result, indent=2, allow_nan=False) + "\n")

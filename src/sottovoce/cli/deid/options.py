@@ -1,12 +1,18 @@
 """Options that several commands of `sottovoce deid` share: the detector and the labels."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from sottovoce.deid import MAPPINGS, LabelMap, mapping, read_labels
-from sottovoce.deid.detect import DETECTORS
+from sottovoce.corpora import Reader
+from sottovoce.deid import MAPPINGS, LabelMap, Resources, Vault, mapping, read_labels
+from sottovoce.deid.detect import DETECTORS, Combination, Evaluation
+from sottovoce.deid.replace.sources import SourceRequest, surrogates_from
+from sottovoce.errors import InvalidInput
+from sottovoce.privacy.noise import NoiseSource
 
 Command = Callable[..., Any]
 
@@ -41,3 +47,64 @@ def detector_options(command: Command) -> Command:
         show_default=True,
         help=f"{', '.join(DETECTORS)} (joined by +), or the file of a tagger or gazetteer.",
     )(command)
+
+
+def resources(
+    options: Mapping[str, Any],
+    readers: Sequence[Reader],
+    found: Combination,
+    noise: NoiseSource,
+    vault: Vault | None,
+) -> Resources:
+    named = options["surrogates"]
+    if named and any(Path(named).exists() and _is_same(named, reader) for reader in readers):
+        raise InvalidInput(
+            "Expected a public list of surrogates, got the corpus itself; to draw from its own "
+            "values, name same-corpus or dp-histogram."
+        )
+    twice = len(readers) == 1 and str(readers[0].path) != "-"
+    request = SourceRequest(
+        utterances=readers[0] if twice else None,
+        detector=found,
+        epsilon=options["histogram_epsilon"],
+        delta=options["histogram_delta"],
+        noise=noise,
+    )
+    surrogates = surrogates_from(named, request) if named else {}
+    vectors = None
+    if options["vectors"]:
+        from sottovoce.corpora.wordvectors import read_word_vectors
+
+        vectors = read_word_vectors(options["vectors"])
+    return Resources(
+        surrogates=surrogates,
+        vectors=vectors,
+        vault=vault,
+        like_for_like=options["like_for_like"],
+    )
+
+
+def _is_same(named: str, reader: Reader) -> bool:
+    path = Path(reader.path)
+    return path.exists() and path.samefile(named)
+
+
+def vault_of(options: Mapping[str, Any]) -> Vault | None:
+    reversible = options["vault_file"] is not None
+    if options["key_file"] is None:
+        if reversible:
+            raise InvalidInput(
+                "Expected --key with --vault, got none: nobody could open the vault."
+            )
+        return Vault.fresh(within=options["within"])
+    key = Path(options["key_file"]).read_bytes()
+    return Vault(key, within=options["within"], reversible=reversible)
+
+
+def evaluation_of(path: str | None) -> Evaluation | None:
+    if path is None:
+        return None
+    try:
+        return Evaluation.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+    except ValueError as problem:
+        raise InvalidInput(f"{path}: {problem}") from problem

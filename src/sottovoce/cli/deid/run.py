@@ -7,8 +7,14 @@ from typing import Any
 
 import click
 
-from sottovoce.cli.deid.options import chosen_labels, detector_options, labels_option
-from sottovoce.cli.deid.resources import evaluation_of, materials, vault_of
+from sottovoce.cli.deid.options import (
+    chosen_labels,
+    detector_options,
+    evaluation_of,
+    labels_option,
+    resources,
+    vault_of,
+)
 from sottovoce.cli.shared.console import json_option, print_json, track
 from sottovoce.cli.shared.named import Named
 from sottovoce.cli.shared.reading import (
@@ -153,7 +159,7 @@ def run(
             strategy=options["strategy"], p=options["p"], epsilon=options["epsilon"]
         ),
         "per_type": dict(map(parse_setting, options["per_type"])),
-        "materials": materials(options, readers, found, noise, vault),
+        "resources": resources(options, readers, found, noise, vault),
         "fields": Fields(
             user=options["user"],
             id=options["id_"],

@@ -53,8 +53,7 @@ def train(
     Example:
       sottovoce deid train calls.conll -o calls.tagger --labels built-in --valid other.conll
     """
-    from sottovoce.deid.detect.crf.threshold import choose_caution
-    from sottovoce.deid.detect.crf.training import TaggerTraining
+    from sottovoce.deid.detect.crf.training import TaggerTraining, choose_caution
     from sottovoce.deid.detect.crf.training import train as train_tagger
 
     mapped = chosen_labels(labels)

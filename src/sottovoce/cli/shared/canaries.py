@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sottovoce.corpora.parts import Parts
+from sottovoce.corpora.splits import Parts
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import RunFolder
 from sottovoce.nlu.runs.in_progress import CANARIES

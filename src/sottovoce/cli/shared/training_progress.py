@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from sottovoce.nlu.fit.loop import Moment
+    from sottovoce.nlu.fit.loop import Progress
 
 
 @contextmanager
@@ -39,17 +39,18 @@ def stopping(*, alone: bool = True) -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def steps_bar(title: str, *, quiet: bool = False) -> "Iterator[Callable[[Moment], None]]":
+def steps_bar(title: str, *, quiet: bool = False) -> "Iterator[Callable[[Progress], None]]":
     """Steps, loss, spent epsilon (of a private training) and time left, on a terminal."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
 
     from sottovoce.privacy.guarantee import rounded_up
 
-    bar = Progress(
+    bar = Bar(
         TextColumn(title),
         BarColumn(),
         TextColumn("{task.fields[state]}"),
@@ -58,7 +59,7 @@ def steps_bar(title: str, *, quiet: bool = False) -> "Iterator[Callable[[Moment]
     )
     task = bar.add_task("", total=None, state="preparing")
 
-    def tell(moment: "Moment") -> None:
+    def tell(moment: "Progress") -> None:
         spent = "" if moment.epsilon is None else f"  epsilon {rounded_up(moment.epsilon)} spent"
         minutes, seconds = divmod(round(moment.seconds_left), 60)
         bar.update(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sottovoce._transformers import quiet
-from sottovoce.deid.attacks.pairing import Told
+from sottovoce.deid.attacks.pairing import ReplacedValue
 from sottovoce.deid.attacks.reader import Attack
 from sottovoce.deid.replace.letters import canonical
 from sottovoce.errors import InvalidInput
@@ -74,7 +74,7 @@ class MaskedModel:
         """The numbers of the pieces that a value is cut into."""
         return tuple(self._tokenizer(value, add_special_tokens=False, verbose=False)["input_ids"])
 
-    def outputs(self, told: Sequence[Told], masks: int) -> "Iterator[Tensor]":
+    def outputs(self, told: Sequence[ReplacedValue], masks: int) -> "Iterator[Tensor]":
         """What the network puts out at each of the masks of a value, some texts at a time.
 
         These are scores of all pieces, or vectors if it cannot name pieces.
@@ -94,7 +94,7 @@ class MaskedModel:
                 found = self._network(input_ids=shown, attention_mask=there)[0]
             yield found[torch.arange(len(some))[:, None], places]
 
-    def _masked(self, each: Told, masks: int) -> tuple[list[int], int]:
+    def _masked(self, each: ReplacedValue, masks: int) -> tuple[list[int], int]:
         """The pieces of a text with masks for its value, and where the first mask is.
 
         Of a text that is too long the model reads what stands nearest to the value.
@@ -109,10 +109,10 @@ class MaskedModel:
 
 
 def fill_in(
-    told: Sequence[Told],
+    told: Sequence[ReplacedValue],
     model: MaskedModel,
     prior: Mapping[str, float],
-    known: Sequence[Told] = (),
+    known: Sequence[ReplacedValue] = (),
 ) -> Attack:
     """Guess hidden values among the candidates of the prior, by the words around them.
 
@@ -135,7 +135,9 @@ def fill_in(
     )
 
 
-def _named(told: Sequence[Told], model: MaskedModel, prior: Mapping[str, float]) -> list[str]:
+def _named(
+    told: Sequence[ReplacedValue], model: MaskedModel, prior: Mapping[str, float]
+) -> list[str]:
     """The candidates whose pieces are the likeliest, weighed by the prior."""
     import torch
 
@@ -161,7 +163,9 @@ def _named(told: Sequence[Told], model: MaskedModel, prior: Mapping[str, float])
     return [guess for _, guess in best]
 
 
-def _learnt(told: Sequence[Told], model: MaskedModel, known: Sequence[Told]) -> list[str]:
+def _learnt(
+    told: Sequence[ReplacedValue], model: MaskedModel, known: Sequence[ReplacedValue]
+) -> list[str]:
     """The likeliest of the known values: logistic regression on the vector of one mask."""
     import torch
     from torch.nn import functional

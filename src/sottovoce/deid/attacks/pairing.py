@@ -16,7 +16,7 @@ _BATCH = 512
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class ReplacedValue:
     """A private value, what it became, and the released text around it."""
 
     type: str
@@ -26,7 +26,7 @@ class Told:
     after: str
 
 
-def outputs_of(original: str, released: str, spans: Sequence[Span]) -> list[Told] | None:
+def outputs_of(original: str, released: str, spans: Sequence[Span]) -> list[ReplacedValue] | None:
     """What became of the spans; None if the release cannot have come from them.
 
     >>> outputs_of("call mum now", "call anna lee now", [Span(5, 8, "PER")])[0].output
@@ -38,7 +38,7 @@ def outputs_of(original: str, released: str, spans: Sequence[Span]) -> list[Told
         return [] if original == released else None
     if not released.startswith(original[: spans[0].start]):
         return None
-    found: list[Told] = []
+    found: list[ReplacedValue] = []
     begin = spans[0].start
     for span, following in zip(spans, [*spans[1:], None], strict=True):
         piece = original[span.end : following.start if following else None]
@@ -50,7 +50,7 @@ def outputs_of(original: str, released: str, spans: Sequence[Span]) -> list[Told
         if end <= begin:
             return None
         found.append(
-            Told(
+            ReplacedValue(
                 type=span.type,
                 value=original[span.start : span.end],
                 output=released[begin:end],
@@ -64,13 +64,13 @@ def outputs_of(original: str, released: str, spans: Sequence[Span]) -> list[Told
 
 def told_values(
     originals: Iterable[Utterance], released: Iterable[Utterance], detector: Detector
-) -> list[Told]:
+) -> list[ReplacedValue]:
     """The values of a whole release, by the detector that it was made with.
 
     Where the detector does not explain a difference, that is refused: attacks on the wrong values
     would look harmless.
     """
-    found: list[Told] = []
+    found: list[ReplacedValue] = []
     before, after = iter(originals), iter(released)
     number = 0
     while batch := list(islice(before, _BATCH)):

@@ -12,7 +12,7 @@ from typing import Any
 
 from sottovoce._registry import Registry
 from sottovoce.deid.attacks.masked_lm import MaskedModel, fill_in
-from sottovoce.deid.attacks.pairing import Told
+from sottovoce.deid.attacks.pairing import ReplacedValue
 from sottovoce.deid.attacks.reader import (
     Attack,
     Channel,
@@ -26,7 +26,7 @@ from sottovoce.deid.replace import public_surrogates
 from sottovoce.deid.replace.letters import canonical
 from sottovoce.deid.replace.strategies import (
     STRATEGIES,
-    Materials,
+    Resources,
     Setting,
     Strategy,
     mechanism_for,
@@ -50,7 +50,7 @@ class Evidence:
     """
 
     type: str
-    told: Sequence[Told]
+    told: Sequence[ReplacedValue]
     pairs: Sequence[tuple[str, str]]
     prior: Mapping[str, float]
     channel: Channel | None
@@ -58,11 +58,11 @@ class Evidence:
     masked: MaskedModel | None = None
 
     @property
-    def known(self) -> Sequence[Told]:
+    def known(self) -> Sequence[ReplacedValue]:
         return self.told[: len(self.told) // 2]
 
     @property
-    def hidden(self) -> Sequence[Told]:
+    def hidden(self) -> Sequence[ReplacedValue]:
         return self.told[len(self.told) // 2 :]
 
 
@@ -106,8 +106,8 @@ ATTACKS: Registry[Callable[[Evidence], Attack | None]] = Registry(
 """Attacks on one type of a release. One that has nothing to go by returns None."""
 
 
-def assault(
-    told: Iterable[Told],
+def run_attacks(
+    told: Iterable[ReplacedValue],
     manifest: Mapping[str, Any],
     masked: MaskedModel | None = None,
     attacks: Sequence[str] | None = None,
@@ -121,7 +121,7 @@ def assault(
     if attacks is not None and "masked-lm" in names and masked is None:
         raise InvalidInput("Expected a masked language model for the attack masked-lm, got none.")
     chosen = [*dict.fromkeys(("guess", *map(ATTACKS.require, names)))]
-    by_type: dict[str, list[Told]] = {}
+    by_type: dict[str, list[ReplacedValue]] = {}
     for each in told:
         by_type.setdefault(each.type, []).append(each)
     if not by_type:
@@ -138,7 +138,7 @@ def assault(
 
 def _of_type(
     kind: str,
-    told: Sequence[Told],
+    told: Sequence[ReplacedValue],
     stated: Mapping[str, Any],
     masked: MaskedModel | None,
     names: Sequence[str],
@@ -179,7 +179,7 @@ def _described(attack: Attack) -> dict[str, Any]:
     }
 
 
-def _pairs(told: Sequence[Told], stated: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _pairs(told: Sequence[ReplacedValue], stated: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Values and outputs; word by word where words were replaced, since epsilon is that of one."""
     if stated["strategy"] != Strategy.WORD:
         return [(each.value, each.output) for each in told]
@@ -198,9 +198,9 @@ def _channel(kind: str, stated: Mapping[str, Any]) -> Channel | None:
     if stated["strategy"] not in STRATEGIES.names(installed=False):
         return None  # Registered elsewhere; a manifest must not decide what is imported here.
     setting = Setting(strategy=stated["strategy"], p=stated["p"], epsilon=stated["epsilon"])
-    for materials in (Materials(), Materials(like_for_like=True)):
+    for resources in (Resources(), Resources(like_for_like=True)):
         try:
-            made = mechanism_for(kind, setting, materials)
+            made = mechanism_for(kind, setting, resources)
         except InvalidInput:
             continue
         if made.to_json() == stated["mechanism"]:
@@ -213,6 +213,6 @@ def _at_its_word(value: str) -> Mapping[str, float]:
     return {value: 1.0}
 
 
-def _context(each: Told) -> tuple[str, str, str]:
+def _context(each: ReplacedValue) -> tuple[str, str, str]:
     before, after = each.before.split(), each.after.split()
     return (before[-1] if before else "", each.value, after[0] if after else "")

@@ -2,10 +2,9 @@
 
 from sottovoce.deid.detect.combination import Combination, merged
 from sottovoce.deid.detect.crf.tagger import Tagger
-from sottovoce.deid.detect.detector import Detector
+from sottovoce.deid.detect.detector import Detector, Gold
 from sottovoce.deid.detect.evaluation import Evaluation, TypeRecall, evaluate
 from sottovoce.deid.detect.gazetteer import Gazetteer
-from sottovoce.deid.detect.gold import Gold
 from sottovoce.deid.detect.patterns import Patterns
 from sottovoce.deid.detect.registry import DETECTORS, detector
 

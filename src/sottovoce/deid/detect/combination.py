@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sottovoce.corpora import Span, Utterance
-from sottovoce.deid.detect.detector import Detector, types_of
-from sottovoce.deid.detect.gold import Gold
+from sottovoce.deid.detect.detector import Detector, Gold, types_of
 from sottovoce.errors import InvalidInput
 
 _WITHIN = "-'’‐‑"

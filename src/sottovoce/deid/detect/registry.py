@@ -8,9 +8,8 @@ from sottovoce._registry import Registry
 from sottovoce.corpora.synthetic import lexicon
 from sottovoce.deid.detect.combination import Combination
 from sottovoce.deid.detect.crf.tagger import Tagger
-from sottovoce.deid.detect.detector import Detector, fingerprint
+from sottovoce.deid.detect.detector import Detector, Gold, fingerprint
 from sottovoce.deid.detect.gazetteer import Gazetteer
-from sottovoce.deid.detect.gold import Gold
 from sottovoce.deid.detect.labels import TYPES, LabelMap
 from sottovoce.deid.detect.mappings import mapping
 from sottovoce.deid.detect.patterns import Patterns

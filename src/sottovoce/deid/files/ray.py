@@ -38,7 +38,7 @@ def release_dataset(
     """
     chosen = columns or TextColumns()
     deid = make()
-    if chosen.user and deid.fields.user == "pseudonym" and deid.materials.vault is None:
+    if chosen.user and deid.fields.user == "pseudonym" and deid.resources.vault is None:
         raise InvalidInput(
             "Expected a vault with a key for the pseudonyms of users, got none: every worker would "
             "make up its own."

@@ -27,11 +27,11 @@ from sottovoce.deid.replace import (
     Vault,
     public_surrogates,
 )
-from sottovoce.deid.replace.attributes import ATTRIBUTES
 from sottovoce.deid.replace.outside import Outside
 from sottovoce.deid.replace.placeholders import REDACTED, exemplar
 from sottovoce.deid.replace.semantic import located
 from sottovoce.deid.replace.surrogates import by_rank
+from sottovoce.deid.replace.within_class import ATTRIBUTES
 from sottovoce.errors import InvalidInput
 
 _NUMBERS = frozenset({"PHONE", "CARD", "MONEY", "ID", "IP"})
@@ -118,7 +118,7 @@ def parse_setting(text: str) -> tuple[str, Setting]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Materials:
+class Resources:
     """What mechanisms are made of: lists of surrogates, word vectors, the vault.
 
     With `like_for_like` names get surrogates of their gender, and nouns those of their number. That
@@ -136,17 +136,17 @@ class Materials:
         return self.surrogates.get(kind) or public_surrogates(kind)
 
 
-def mechanism_for(kind: str, setting: Setting, materials: Materials) -> Mechanism:
+def mechanism_for(kind: str, setting: Setting, resources: Resources) -> Mechanism:
     """The mechanism of a type.
 
     One from outside is `Outside`, so that its claims are marked as claims.
 
-    >>> mechanism_for("LOC", Setting(strategy="typed"), Materials()).to_json()
+    >>> mechanism_for("LOC", Setting(strategy="typed"), Resources()).to_json()
     {'mechanism': 'placeholder', 'text': '[LOC]', 'p': 1.0}
-    >>> mechanism_for("PHONE", Setting(strategy="word", p=0.5), Materials()).cost().epsilon is None
+    >>> mechanism_for("PHONE", Setting(strategy="word", p=0.5), Resources()).cost().epsilon is None
     True
     """
-    made = STRATEGIES.get(setting.strategy)(kind, setting, materials)
+    made = STRATEGIES.get(setting.strategy)(kind, setting, resources)
     module = STRATEGIES.origin(setting.strategy)
     if module is None:
         return made
@@ -159,42 +159,42 @@ def mechanism_for(kind: str, setting: Setting, materials: Materials) -> Mechanis
     return outside
 
 
-def _built_in(kind: str, setting: Setting, materials: Materials) -> Mechanism:
+def _built_in(kind: str, setting: Setting, resources: Resources) -> Mechanism:
     strategy = Strategy(setting.strategy)
     if strategy.is_placeholder:
         return Placeholder(text=_placeholder(kind, strategy), p=_chance(setting))
     typed = _placeholder(kind, Strategy.TYPED)
-    listed = materials.surrogates_of(kind)
+    listed = resources.surrogates_of(kind)
     if strategy is Strategy.SHIFT:
         if kind != "DATE":
             raise InvalidInput(f"Expected the strategy shift for DATE alone, got it for {kind}.")
-        return DateShift(vault=_vault(materials, strategy), placeholder=typed)
+        return DateShift(vault=_vault(resources, strategy), placeholder=typed)
     if listed is None:
         return SameForm(placeholder=typed) if kind in _NUMBERS else Placeholder(text=typed)
-    case = materials.keep_case
-    if materials.like_for_like and strategy not in (Strategy.WORD, Strategy.ENTITY):
+    case = resources.keep_case
+    if resources.like_for_like and strategy not in (Strategy.WORD, Strategy.ENTITY):
         raise InvalidInput(
             "Expected the strategy word or entity for like-for-like surrogates, got "
             f"{strategy} for {kind}."
         )
     match strategy:
         case Strategy.CONSISTENT:
-            vault = _vault(materials, strategy)
+            vault = _vault(resources, strategy)
             return Consistent(vault=vault, surrogates=listed, keep_case=case)
         case Strategy.RESPONSE:
-            ranked = listed if kind in materials.surrogates else by_rank(listed)
+            ranked = listed if kind in resources.surrogates else by_rank(listed)
             return TruncatedResponse.for_epsilon(setting.epsilon or 0.0, ranked, keep_case=case)
         case Strategy.SEMANTIC:
-            if materials.vectors is None:
+            if resources.vectors is None:
                 raise InvalidInput("Expected word vectors with the strategy semantic, got none.")
-            if located(listed, materials.vectors) >= 2:
+            if located(listed, resources.vectors) >= 2:
                 return SemanticExponential.for_epsilon(
-                    setting.epsilon or 0.0, listed, materials.vectors, keep_case=case
+                    setting.epsilon or 0.0, listed, resources.vectors, keep_case=case
                 )
     # Values without vectors (e-mail addresses) have no neighbours; any other one will do.
     whole = strategy is not Strategy.WORD
     chosen = listed if whole else listed.words()
-    if materials.like_for_like and kind in ATTRIBUTES:
+    if resources.like_for_like and kind in ATTRIBUTES:
         attribute, classes = ATTRIBUTES[kind]
         return Alike.of(
             chosen,
@@ -225,13 +225,13 @@ def _placeholder(kind: str, strategy: Strategy) -> str:
             return f"[{kind}]"
 
 
-def _vault(materials: Materials, strategy: Strategy) -> Vault:
-    if materials.vault is None:
+def _vault(resources: Resources, strategy: Strategy) -> Vault:
+    if resources.vault is None:
         raise InvalidInput(f"Expected a vault (a secret key) with the strategy {strategy}.")
-    return materials.vault
+    return resources.vault
 
 
-Made = Callable[[str, Setting, Materials], Mechanism]
+Made = Callable[[str, Setting, Resources], Mechanism]
 """What makes the mechanism of a type."""
 
 STRATEGIES: Registry[Made] = Registry(

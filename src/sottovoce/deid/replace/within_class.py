@@ -3,14 +3,17 @@
 There is one token kernel a class, over the surrogates of the class. The class of a value is thereby
 released for certain. What epsilon says, it says of two values of the same class; between classes
 there is no bound at all, and the statement has to name the attribute.
+
+Both are read off the value by public means: a list of names, and the ending of the last word. What
+the list does not know is a class of its own.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any, ClassVar
 
-from sottovoce.deid.replace.attributes import Classes
 from sottovoce.deid.replace.kernel import Kernel
 from sottovoce.deid.replace.letters import canonical
 from sottovoce.deid.replace.mechanism import Cost, Scope, public_forms
@@ -19,12 +22,54 @@ from sottovoce.errors import InvalidInput
 from sottovoce.privacy.facts import SurrogateSource
 from sottovoce.privacy.noise import NoiseSource
 
+Classes = Callable[[str], str]
+"""The class of a value in canonical form."""
+
+
+def _listed(name: str) -> frozenset[str]:
+    path = resources.files("sottovoce.deid.replace") / "names" / f"{name}.txt"
+    return frozenset(path.read_text(encoding="utf-8").split())
+
+
+_FEMININE, _MASCULINE = _listed("feminine"), _listed("masculine")
+_NO_PLURALS = ("ss", "us", "is")
+
+
+def gender(name: str) -> str:
+    """The gender that the first word of a name is usually given to.
+
+    >>> gender("maria lopez"), gender("john"), gender("zebediah")
+    ('feminine', 'masculine', 'not told by the list')
+    """
+    first = name.split(" ")[0].removesuffix("'s")
+    if first in _FEMININE:
+        return "feminine"
+    return "masculine" if first in _MASCULINE else "not told by the list"
+
+
+def number(noun: str) -> str:
+    """Whether the last word of a value ends like a plural.
+
+    >>> number("night sweats"), number("cough"), number("arthritis")
+    ('plural', 'singular', 'singular')
+    """
+    last = noun.split(" ")[-1].removesuffix("'s")
+    return "plural" if last.endswith("s") and not last.endswith(_NO_PLURALS) else "singular"
+
+
+ATTRIBUTES: Mapping[str, tuple[str, Classes]] = {
+    "PER": ("gender of a name", gender),
+    "MEDICAL": ("grammatical number", number),
+    "TITLE": ("grammatical number", number),
+}
+"""The attribute of a type, what it is called, and how it is read."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Alike:
     """A kernel a class. Values of a class with fewer than two surrogates draw from all of them.
 
-    >>> from sottovoce.deid.replace.attributes import gender
+    >>> from sottovoce.deid.replace.within_class import gender
     >>> from sottovoce.deid.replace.surrogates import even
     >>> names = even(["maria", "anna", "john", "david"])
     >>> alike = Alike.of(names, "gender of a name", gender, p=0.5)

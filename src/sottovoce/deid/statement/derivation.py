@@ -18,7 +18,7 @@ from sottovoce.deid.replace.strategies import Setting
 from sottovoce.deid.statement.facts import ReplacedValues
 from sottovoce.deid.statement.misses import Misses
 from sottovoce.deid.statement.release_statement import ReleaseStatement, TypeStatement
-from sottovoce.deid.statement.unit_counts import Tally
+from sottovoce.deid.statement.unit_counts import UnitCounts
 from sottovoce.privacy.facts import BoundedRelease, ReplacedTokens, SurrogateSource, Unprotected
 from sottovoce.privacy.guarantee import Claim, Guarantee, Relation, Unit, rounded_up
 from sottovoce.privacy.ledger import Ledger
@@ -47,7 +47,7 @@ def missed_by(detector: str) -> tuple[str, ...]:
 class Released:
     """What a run did, as far as a statement needs it."""
 
-    tally: Tally
+    tally: UnitCounts
     mechanisms: Mapping[str, Mechanism]
     settings: Mapping[str, Setting]
     costs: Mapping[str, Cost]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from sottovoce.deid.statement.unit_counts import Rows, Tally
+from sottovoce.deid.statement.unit_counts import Rows, UnitCounts
 from sottovoce.errors import InvalidInput
 
 _LIVE: "weakref.WeakSet[TallyKeeper]" = weakref.WeakSet()
@@ -32,7 +32,7 @@ class TallyKeeper:
     """
 
     def __init__(self) -> None:
-        self._tally = Tally()
+        self._tally = UnitCounts()
         self._lock = threading.RLock()
         self._owner = os.getpid()
         self._shared: BinaryIO | None = None
@@ -53,7 +53,7 @@ class TallyKeeper:
                 self._tally.add_all(rows)
 
     @contextmanager
-    def all_counted(self) -> Iterator[Tally]:
+    def all_counted(self) -> Iterator[UnitCounts]:
         """The tally of the original and of all copies, while nobody adds to it."""
         if self.is_copy:
             raise InvalidInput(

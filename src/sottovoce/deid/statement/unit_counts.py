@@ -82,10 +82,10 @@ def random_numbers(count: int) -> list[int]:
     return found
 
 
-class Tally:
+class UnitCounts:
     """Counts for the privacy units of a release.
 
-    >>> tally = Tally()
+    >>> tally = UnitCounts()
     >>> for user, types in [("a", ["PER", "PER"]), ("b", ["LOC"]), ("a", ["PER"])]:
     ...     tally.add(types, user)
     >>> tally.types, sorted(tally.worst_utterances()), sorted(tally.worst_users())
@@ -190,7 +190,7 @@ class Tally:
             tuple(total[kind] for kind in chosen) for total in self._users.values() if total
         )
 
-    def merge(self, other: "Tally", names: Mapping[str, str]) -> None:
+    def merge(self, other: "UnitCounts", names: Mapping[str, str]) -> None:
         """Add what another tally counted; `names` are what its types are called here."""
         self.utterances += other.utterances
         self.without_user += other.without_user
@@ -224,7 +224,7 @@ class Tally:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Tally":
+    def from_json(cls, data: Mapping[str, Any]) -> "UnitCounts":
         tally = cls()
         try:
             tally.utterances, tally.without_user = data["utterances"], data["without_user"]

@@ -19,7 +19,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.base import Encoded, Encoder
 
 
-class Evening(StrEnum):
+class Whitening(StrEnum):
     """How vectors are made even."""
 
     NONE = "none"
@@ -39,7 +39,7 @@ class ReadoutPlan:
     `norm` gives every single vector this length.
     """
 
-    evening: Evening = Evening.NONE
+    evening: Whitening = Whitening.NONE
     components: int | None = None
     summary_components: int | None = None
     neighbours: int | None = None
@@ -58,9 +58,9 @@ class ReadoutPlan:
         for name in ("components", "summary_components", "neighbours"):
             if getattr(self, name) is not None:
                 _validate.at_least_one(name, getattr(self, name))
-                if self.evening is not Evening.WHITEN:
+                if self.evening is not Whitening.WHITEN:
                     raise InvalidInput("Expected whitening where only some components are kept.")
-        if self.unit and self.evening is Evening.NONE:
+        if self.unit and self.evening is Whitening.NONE:
             raise InvalidInput("Expected public statistics for vectors of unit length, got none.")
 
 
@@ -92,7 +92,7 @@ class Readout(nn.Module):
         on_count: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Take the statistics of public utterances (each a list of words)."""
-        if self.plan.evening is Evening.NONE:
+        if self.plan.evening is Whitening.NONE:
             return
         words, utterances = (_Moments(size) for size in self.sizes)
         mode = encoder.training
@@ -148,9 +148,9 @@ class _Even(nn.Module):
         super().__init__()
         self.plan = plan
         self.width = width if components is None else min(components, width)
-        if plan.evening is Evening.NONE:
+        if plan.evening is Whitening.NONE:
             return
-        whiten = plan.evening is Evening.WHITEN
+        whiten = plan.evening is Whitening.WHITEN
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("scale", torch.zeros((width, self.width) if whiten else width))
         self.register_buffer("learnt", torch.tensor(False))
@@ -160,7 +160,7 @@ class _Even(nn.Module):
         self.mean.copy_(mean)
         # Layers differ in size; in units of its own deviation no number outweighs the others.
         scale = _inverse_root(covariance.diagonal(), self.plan.ridge)
-        if self.plan.evening is Evening.WHITEN:
+        if self.plan.evening is Whitening.WHITEN:
             values, directions = torch.linalg.eigh(scale[:, None] * covariance * scale)
             whitening = directions * _inverse_root(values, self.plan.ridge)
             scale = (scale[:, None] * whitening).flip(1)[:, : self.width]
@@ -171,7 +171,7 @@ class _Even(nn.Module):
         self.learnt.fill_(True)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.plan.evening is not Evening.NONE:
+        if self.plan.evening is not Whitening.NONE:
             if not self.learnt:
                 raise InvalidInput(
                     "Expected statistics of public text to even out vectors, got none: call learn."

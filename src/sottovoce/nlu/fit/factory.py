@@ -24,7 +24,7 @@ from sottovoce.nlu.encoders.words import Words, WordSource, private_words, words
 from sottovoce.nlu.fit.recipes import ModelKind, reading_for
 from sottovoce.nlu.fit.settings import HASHED, PAID, PRIVATE, Settings
 from sottovoce.nlu.model import JointModel
-from sottovoce.nlu.pretraining.reading import has_reading, learn_reading, load_reading
+from sottovoce.nlu.pretraining.making import has_reading, learn_reading, load_reading
 from sottovoce.nlu.schema import Schema
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.noise import NoiseSource

@@ -29,7 +29,7 @@ LOSS_SHOWN = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moment:
+class Progress:
     """How far a training is; epsilon is what is spent (None without privacy)."""
 
     step: int
@@ -41,7 +41,7 @@ class Moment:
     def __str__(self) -> str:
         """One line, for `on_progress=print`.
 
-        >>> print(Moment(step=3, steps=40, loss=1.25, seconds_left=75.0, epsilon=0.5))
+        >>> print(Progress(step=3, steps=40, loss=1.25, seconds_left=75.0, epsilon=0.5))
         step 3 of 40, loss 1.250, epsilon 0.5 spent, 1:15 left
         """
         spent = "" if self.epsilon is None else f", epsilon {rounded_up(self.epsilon)} spent"
@@ -78,7 +78,7 @@ def fit(
     seed: int | None = None,
     assumptions: Sequence[str] = (),
     uncovered: Sequence[str] = (),
-    on_step: Callable[[Moment], None] | None = None,
+    on_step: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Fitted:
     """Train `model` on `encodings` as the plan says; the averaged weights are left in it.
@@ -109,7 +109,7 @@ def _fit(
     path: Path | None,
     *,
     resume: bool,
-    on_step: Callable[[Moment], None] | None,
+    on_step: Callable[[Progress], None] | None,
     should_stop: Callable[[], bool],
 ) -> Fitted:
     plan, optimizer = training.plan, training.optimizer
@@ -170,7 +170,7 @@ def _fit(
         if on_step is not None:
             pace = (time.monotonic() - begun) / max(1, training.step - first)
             on_step(
-                Moment(
+                Progress(
                     step=training.step,
                     steps=plan.steps,
                     loss=total / max(1, step.size),

@@ -14,7 +14,7 @@ from typing import Any
 from sottovoce import _validate
 from sottovoce.nlu.encoders.bert import Summary
 from sottovoce.nlu.encoders.registry import ENCODERS
-from sottovoce.nlu.encoders.whitening import Evening, ReadoutPlan
+from sottovoce.nlu.encoders.whitening import ReadoutPlan, Whitening
 from sottovoce.nlu.fit.optimisation import OptimizerName, Schedule
 from sottovoce.training import ClippingStyle, Method
 
@@ -101,7 +101,7 @@ def reading_for(tuning: str | None) -> Reading:
         return Reading(
             layers=(1, 3, 5, 6),
             plan=ReadoutPlan(
-                evening=Evening.WHITEN,
+                evening=Whitening.WHITEN,
                 components=384,
                 summary_components=512,
                 neighbours=128,

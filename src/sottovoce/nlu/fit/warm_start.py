@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce.corpora import Utterance
-from sottovoce.corpora.parts import load_parts
+from sottovoce.corpora.splits import load_parts
 from sottovoce.corpora.synthetic import GRAMMAR, Samples
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.fit.data import Encodings
-from sottovoce.nlu.fit.loop import Moment, fit
+from sottovoce.nlu.fit.loop import Progress, fit
 from sottovoce.nlu.fit.optimisation import Optimisation
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.schema import Schema
@@ -69,14 +69,14 @@ def grammars_in(path: Path) -> list[Path]:
     return [path] if path.suffix == GRAMMAR else []
 
 
-def start_from(
+def warm_start_from(
     samples: SampleSet,
     model: JointModel,
     optimisation: Optimisation,
     *,
     virtual_batch: int,
     seed: int | None = None,
-    on_step: Callable[[Moment], None] | None = None,
+    on_step: Callable[[Progress], None] | None = None,
 ) -> None:
     """Teach the model the samples, by plain steps: nobody's data is in them."""
     count = len(samples.utterances)

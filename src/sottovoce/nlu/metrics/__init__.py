@@ -2,10 +2,16 @@
 
 from sottovoce.nlu.metrics.bootstrap import Change, Interval, intervals, paired_change
 from sottovoce.nlu.metrics.registry import METRICS, Metric
-from sottovoce.nlu.metrics.relative import relative_change
-from sottovoce.nlu.metrics.scores import Counts, Scores, count, score
-from sottovoce.nlu.metrics.ser import SemanticErrors, items_of, semantic_errors
-from sottovoce.nlu.metrics.spans import SlotSpan, SpanCounts, slot_spans, spans_by_type
+from sottovoce.nlu.metrics.scores import Counts, Scores, count, relative_change, score
+from sottovoce.nlu.metrics.ser import (
+    SemanticErrors,
+    SlotSpan,
+    SpanCounts,
+    items_of,
+    semantic_errors,
+    slot_spans,
+    spans_by_type,
+)
 
 __all__ = [
     "METRICS",

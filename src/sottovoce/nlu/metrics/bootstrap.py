@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.metrics.relative import relative_change
-from sottovoce.nlu.metrics.scores import COLUMNS, NAMES, Counts, ratios, share
+from sottovoce.nlu.metrics.scores import COLUMNS, NAMES, Counts, ratios, relative_change, share
 
 RESAMPLES = 2000
 _Number = TypeVar("_Number", np.int64, np.float64)

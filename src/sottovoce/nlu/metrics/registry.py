@@ -16,8 +16,8 @@ Metric = Callable[[Utterance, Utterance], tuple[float, float]]
 METRICS: Registry[Metric] = Registry(
     "metric",
     {
-        "slot_precision": "sottovoce.nlu.metrics.spans:slot_precision",
-        "slot_recall": "sottovoce.nlu.metrics.spans:slot_recall",
+        "slot_precision": "sottovoce.nlu.metrics.ser:slot_precision",
+        "slot_recall": "sottovoce.nlu.metrics.ser:slot_recall",
     },
     group="sottovoce.metrics",
     reserved=tuple(SCORE_NAMES),

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.metrics.registry import METRICS
-from sottovoce.nlu.metrics.ser import Alignment, items_of, semantic_errors
-from sottovoce.nlu.metrics.spans import slot_spans
+from sottovoce.nlu.metrics.ser import Alignment, items_of, semantic_errors, slot_spans
 
 
 @dataclass(frozen=True)
@@ -150,3 +149,18 @@ def score(
     Scores(ser=0.25, intent_accuracy=1.0, slot_f1=0.6666666666666666, exact_match=0.5)
     """
     return count(reference, hypothesis, alignment).scores()
+
+
+def relative_change(value: float, baseline: float) -> float:
+    """(value - baseline) / baseline; from nothing to something it is infinite.
+
+    >>> relative_change(0.3125, baseline=0.25)
+    0.25
+    >>> relative_change(0.0, baseline=0.0), relative_change(0.1, baseline=0.0)
+    (0.0, inf)
+    """
+    if value == baseline:
+        return 0.0
+    if baseline == 0:
+        return math.copysign(math.inf, value)
+    return (value - baseline) / baseline

@@ -2,13 +2,13 @@
 
 from sottovoce.nlu.pretraining.labelled import LabelledPlan, adapt, chosen
 from sottovoce.nlu.pretraining.loop import Pretrained, Watching
-from sottovoce.nlu.pretraining.masked import Guessing, MaskedPlan, guess
-from sottovoce.nlu.pretraining.reading import (
+from sottovoce.nlu.pretraining.making import (
     has_reading,
     learn_reading,
     load_reading,
     reading_files,
 )
+from sottovoce.nlu.pretraining.masked import Guessing, MaskedPlan, guess
 
 __all__ = [
     "Guessing",

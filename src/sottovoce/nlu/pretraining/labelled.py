@@ -3,12 +3,14 @@
 Corpora disagree about what a slot is, so each has its own heads; what they have in common (where
 a slot begins and ends, what kind of thing a word is) goes into the encoder. Heads that are later
 trained privately on top of it need far fewer noisy steps.
+
+It teaches an encoder to find a slot by what is around it, not by its words alone.
 """
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -20,10 +22,58 @@ from sottovoce.corpora import OUTSIDE, Utterance
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.base import Prepared, padded
 from sottovoce.nlu.encoders.bert import Bert
-from sottovoce.nlu.pretraining.batches import of_like_length
-from sottovoce.nlu.pretraining.loop import Pretrained, Watching, run
-from sottovoce.nlu.pretraining.swapping import Values
+from sottovoce.nlu.pretraining.loop import Pretrained, Watching, of_like_length, run
 from sottovoce.nlu.schema import Schema
+
+SHARE = 0.7
+"""How likely a value is exchanged in an utterance that is chosen for it."""
+
+
+class Values:
+    """What the slots of a corpus were filled with.
+
+    >>> corpus = [Utterance(tokens=("call", "mum"), slots=("O", "B-who")),
+    ...           Utterance(tokens=("aunt", "ann", "please"), slots=("B-who", "I-who", "O"))]
+    >>> Values(corpus).swap(corpus[0], random.Random(5)).text
+    'call aunt ann'
+    """
+
+    def __init__(self, utterances: Sequence[Utterance]) -> None:
+        self._of: dict[str, list[tuple[str, ...]]] = {}
+        for utterance in utterances:
+            for kind, begin, end in _stretches(utterance.slots):
+                if kind:
+                    self._of.setdefault(kind, []).append(utterance.tokens[begin:end])
+
+    def swap(self, utterance: Utterance, draws: random.Random) -> Utterance:
+        """The utterance with some of its values exchanged for others of the same slot."""
+        tokens: list[str] = []
+        slots: list[str] = []
+        for kind, begin, end in _stretches(utterance.slots):
+            value = utterance.tokens[begin:end]
+            if kind and draws.random() < SHARE:
+                value = draws.choice(self._of[kind])
+            tokens += value
+            slots += [f"{'I' if place else 'B'}-{kind}" if kind else OUTSIDE
+                      for place in range(len(value))]  # fmt: skip
+        return replace(utterance, tokens=tuple(tokens), slots=tuple(slots), text="")
+
+
+def _stretches(slots: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Slots and what lies between them, in order; between them the name is empty.
+
+    >>> _stretches(["O", "B-a", "I-a", "B-a"])
+    [('', 0, 1), ('a', 1, 3), ('a', 3, 4)]
+    """
+    found: list[tuple[str, int, int]] = []
+    for place, slot in enumerate(slots):
+        kind = "" if slot == OUTSIDE else slot[2:]
+        if found and found[-1][0] == kind and not slot.startswith("B-"):
+            found[-1] = (kind, found[-1][1], place + 1)
+        else:
+            found.append((kind, place, place + 1))
+    return found
+
 
 INTENT_WEIGHT, BORDER_WEIGHT = 0.5, 0.3
 DROPOUT_OF_HEADS = 0.1

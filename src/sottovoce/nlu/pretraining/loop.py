@@ -3,6 +3,7 @@
 What is learnt from is public here, so nothing is clipped and nothing is accounted.
 """
 
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,31 @@ from torch.optim import AdamW
 
 from sottovoce import __version__
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.fit.loop import Moment
+from sottovoce.nlu.fit.loop import Progress
 from sottovoce.training.checkpoint import load_checkpoint, save_checkpoint
+
+POOL = 20
+"""Batches that are sorted by length together: padding is rare, and batches still differ."""
+
+
+def of_like_length(
+    lengths: Sequence[int], batch_size: int, draws: random.Random
+) -> list[list[int]]:
+    """All numbers of `lengths` once, in batches.
+
+    >>> batches = of_like_length([3, 9, 3, 9], 2, random.Random(0))
+    >>> sorted(sorted(batch) for batch in batches)
+    [[0, 2], [1, 3]]
+    """
+    order = list(range(len(lengths)))
+    draws.shuffle(order)
+    batches = []
+    for start in range(0, len(order), batch_size * POOL):
+        pool = sorted(order[start : start + batch_size * POOL], key=lengths.__getitem__)
+        batches += [pool[at : at + batch_size] for at in range(0, len(pool), batch_size)]
+    draws.shuffle(batches)
+    return batches
+
 
 SAVES = 20
 """How often a pretraining is saved on its way."""
@@ -47,7 +71,7 @@ class Watching:
     checkpoint: Path | None = None
     resume: bool = False
     settings: Mapping[str, Any] | None = None
-    on_step: Callable[[Moment], None] = lambda _: None
+    on_step: Callable[[Progress], None] = lambda _: None
     should_stop: Callable[[], bool] = lambda: False
 
 
@@ -90,7 +114,7 @@ def run(
             _save(watching, model, optimizer, step, shown)
         pace = (time.monotonic() - begun) / (step - first)
         left = pace * (steps - step)
-        watching.on_step(Moment(step=step, steps=steps, loss=shown, seconds_left=left))
+        watching.on_step(Progress(step=step, steps=steps, loss=shown, seconds_left=left))
     model.eval()
     seconds = time.monotonic() - begun
     return Pretrained(steps=step, loss=shown, seconds=seconds, stopped=stopped)

@@ -2,10 +2,13 @@
 
 The folder holds the encoder as transformers reads it, a record of every public source
 (pretraining.json), and for an adapted encoder the public statistics that heads read it with.
+
+Means and directions are taken from the public text the encoder was adapted on, once, so a private
+training that starts from the folder needs no public text of its own.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,16 +16,83 @@ from typing import Any
 
 from sottovoce import __version__
 from sottovoce.corpora import Utterance, read
-from sottovoce.corpora.parts import load_parts
+from sottovoce.corpora.splits import load_parts
 from sottovoce.errors import InvalidInput
-from sottovoce.io.staging import write_together
-from sottovoce.nlu.encoders.bert import Bert, save_encoder
-from sottovoce.nlu.fit.loop import Moment
+from sottovoce.io.staging import find, settle, write_together
+from sottovoce.nlu.encoders.bert import Bert, Summary, save_encoder
+from sottovoce.nlu.encoders.whitening import Readout, ReadoutPlan
+from sottovoce.nlu.fit.loop import Progress
 from sottovoce.nlu.fit.recipes import reading_for
 from sottovoce.nlu.pretraining.labelled import LabelledPlan, adapt, chosen
 from sottovoce.nlu.pretraining.loop import Pretrained, Watching
 from sottovoce.nlu.pretraining.masked import MaskedPlan, guess
-from sottovoce.nlu.pretraining.reading import learn_reading, reading_files
+
+READOUT, WEIGHTS = "readout.json", "readout.safetensors"
+
+
+def learn_reading(
+    encoder: Bert,
+    public: Iterable[Sequence[str]],
+    plan: ReadoutPlan,
+    *,
+    layers: Sequence[int],
+    summary: Summary,
+) -> tuple[Bert, Readout]:
+    """The encoder read at `layers`, and a readout with the statistics of public utterances."""
+    read = Bert(
+        encoder.network, encoder.pieces, layers=layers, summary=summary, source=encoder.source
+    )
+    readout = Readout(read.width, read.summary_width, plan)
+    readout.learn(read, public)
+    return read, readout
+
+
+def reading_files(encoder: Bert, readout: Readout) -> dict[str, bytes]:
+    """What `load_reading` needs, as files."""
+    from safetensors.torch import save
+
+    data = {
+        "layers": list(encoder.layers),
+        "summary": encoder.summary,
+        "pooling": encoder.pooling,
+        "readout": readout.to_json(),
+    }
+    return {
+        READOUT: json.dumps(data, indent=2).encode(),
+        WEIGHTS: save(dict(readout.state_dict())),
+    }
+
+
+def has_reading(folder: str | Path) -> bool:
+    """Whether an encoder's folder says how it wants to be read."""
+    return find(folder, READOUT).is_file() and find(folder, WEIGHTS).is_file()
+
+
+def load_reading(folder: str | Path) -> tuple[Bert, Readout]:
+    """The encoder of a folder, and its readout with public statistics."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    if not has_reading(folder):
+        raise InvalidInput(f"Expected {READOUT} and {WEIGHTS} in {folder}, found none.")
+    settle(folder)
+    try:
+        data = json.loads(find(folder, READOUT).read_text(encoding="utf-8"))
+        readout = Readout.from_json(data["readout"])
+        readout.load_state_dict(load(find(folder, WEIGHTS).read_bytes()))
+        layers, summary, pooling = data["layers"], data["summary"], data["pooling"]
+    except (ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as problem:
+        raise InvalidInput(
+            f"Expected the statistics of an adapted encoder in {folder}, but they cannot be read."
+        ) from problem
+    encoder = Bert.load(folder, layers=layers, summary=summary, pooling=pooling)
+    if readout.sizes != (encoder.width, encoder.summary_width):
+        raise InvalidInput(
+            f"Expected statistics for widths {encoder.width} and {encoder.summary_width} in "
+            f"{folder}, got some for {readout.sizes[0]} and {readout.sizes[1]}."
+        )
+    return encoder, readout
+
 
 RECORD = "pretraining.json"
 PAPER = "paper"
@@ -38,7 +108,7 @@ class Making:
     start: str
     checkpoint: Path | None = None
     resume: bool = False
-    on_step: Callable[[Moment], None] = lambda _: None
+    on_step: Callable[[Progress], None] = lambda _: None
     should_stop: Callable[[], bool] = lambda: False
 
     def encoder(self) -> Bert:

@@ -17,8 +17,7 @@ from torch.nn import functional
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.bert import Bert
-from sottovoce.nlu.pretraining.batches import of_like_length
-from sottovoce.nlu.pretraining.loop import Pretrained, Watching, run
+from sottovoce.nlu.pretraining.loop import Pretrained, Watching, of_like_length, run
 
 ASKED, HIDDEN, REPLACED = 0.15, 0.8, 0.1
 MASKS = ("[MASK]", "<mask>")

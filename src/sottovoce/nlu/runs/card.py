@@ -154,7 +154,7 @@ def _audit(audit: Mapping[str, Any] | None) -> list[str]:
     lines = []
     bounds = audit.get("bounds") or []
     if bounds:
-        from sottovoce.audit.bounds.lower_bound import rounded_down
+        from sottovoce.privacy.guarantee import rounded_down
 
         best = max(bounds, key=lambda bound: number_from_json(bound["epsilon_lower"]))
         epsilon = number_from_json(best["epsilon_lower"])

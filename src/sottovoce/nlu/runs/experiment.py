@@ -16,15 +16,15 @@ import torch
 
 from sottovoce import __version__, _validate
 from sottovoce.corpora import OUTSIDE, Utterance
-from sottovoce.corpora.parts import Parts
-from sottovoce.corpora.roles import is_role
+from sottovoce.corpora.records import is_role
+from sottovoce.corpora.splits import Parts
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import RunFolder
 from sottovoce.nlu.fit.data import Encodings
 from sottovoce.nlu.fit.factory import LEDGER, Built, build
-from sottovoce.nlu.fit.loop import Fitted, Moment, fit, own_checkpoint
+from sottovoce.nlu.fit.loop import Fitted, Progress, fit, own_checkpoint
 from sottovoce.nlu.fit.settings import Settings
-from sottovoce.nlu.fit.warm_start import SampleSet, read_samples, start_from
+from sottovoce.nlu.fit.warm_start import SampleSet, read_samples, warm_start_from
 from sottovoce.nlu.metrics.bootstrap import intervals
 from sottovoce.nlu.metrics.scores import count
 from sottovoce.nlu.model import JointModel
@@ -62,7 +62,7 @@ def train(
     resume: bool = False,
     publish_metrics: bool = False,
     search: Searched | None = None,
-    on_step: Callable[[Moment], None] | None = None,
+    on_step: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Trained:
     """Train on the train part and measure on the others.
@@ -87,7 +87,7 @@ def train(
     checkpoint = None if folder is None else RunFolder(folder).private(CHECKPOINT)
     begun = resume and checkpoint is not None and own_checkpoint(checkpoint).exists()
     if samples is not None and not begun:
-        start_from(
+        warm_start_from(
             samples, built.model, settings.optimisation(),
             virtual_batch=settings.virtual_batch, seed=settings.seed, on_step=on_step,
         )  # fmt: skip

@@ -14,8 +14,8 @@ from sottovoce.io.run_folder import KEY, LOCK, NOTICE, PRIVATE, RUN, RunFolder
 
 if TYPE_CHECKING:
     from sottovoce.corpora import Utterance
-    from sottovoce.corpora.parts import Parts
-    from sottovoce.nlu.fit.loop import Moment
+    from sottovoce.corpora.splits import Parts
+    from sottovoce.nlu.fit.loop import Progress
     from sottovoce.nlu.fit.settings import Settings
     from sottovoce.nlu.runs.experiment import Trained
     from sottovoce.nlu.runs.searched import Searched
@@ -38,7 +38,7 @@ def train_into(
     resume: bool = False,
     publish_metrics: bool = False,
     search: "Searched | None" = None,
-    on_step: "Callable[[Moment], None] | None" = None,
+    on_step: "Callable[[Progress], None] | None" = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> "Trained":
     """Train a model and save it as a run in `folder`; a run that was stopped can be resumed.

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-from sottovoce.corpora.parts import Parts
+from sottovoce.corpora.splits import Parts
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.nlu.fit.recipes import default_recipe

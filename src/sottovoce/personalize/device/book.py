@@ -16,12 +16,11 @@ from typing import Any, Self
 
 from sottovoce.errors import InvalidInput, SottovoceError
 from sottovoce.personalize.device.messages import RoundRequest
-from sottovoce.personalize.federated.caps import Caps
+from sottovoce.personalize.federated.counting import Caps
 from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.privacy.accounting import Entry, account
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.facts import NoisyVector, fact_from_json
-from sottovoce.privacy.guarantee import Guarantee, Relation, Unit, rounded_up
+from sottovoce.privacy.guarantee import Budget, Guarantee, Relation, Unit, rounded_up
 from sottovoce.privacy.recipes.federate import Cap
 
 SECRET_BYTES = 32

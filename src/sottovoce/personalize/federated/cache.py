@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
-from sottovoce.personalize.federated.rules import rules
+from sottovoce.personalize.federated.counting import Caps, Counting, rules
 from sottovoce.personalize.lm.smoothing import Dirichlet, Smoothing
 from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
 from sottovoce.personalize.nbest.lists import NBest

@@ -8,14 +8,20 @@ round(64 K), counts are whole numbers of 1/64: sums are exact and the noise can 
 With `order` 2 it is pairs of neighbours that are counted in place of words, those with the start
 and the end of a sentence too. A pair is written "call mum", and is looked up in a vocabulary of
 pairs (see `pairs`).
+
+The sensitivity in the ledger is that of the plan, so it is true only of clients that count by it:
+the same words in the same places, the same kernel over ranks of the first pass, the same caps. A
+client states its rules with what it sends, and the server refuses what was counted by others.
 """
 
+import hashlib
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +33,14 @@ from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vocabulary
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.privacy.recipes.federate import (
     INTEGER_WEIGHT,
+    Cap,
     Kernel,
     integer_weights,
     kernel_weights,
 )
+
+if TYPE_CHECKING:
+    from sottovoce.personalize.federated.plan import ReleasePlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,3 +172,76 @@ def _weights(rule: Counting, present: int) -> NDArray[np.float64]:
     array = np.array(values, dtype=np.float64)
     array.setflags(write=False)
     return array
+
+
+@dataclass(frozen=True)
+class Caps:
+    """The most that one user may contribute, in counts; `None` is no cap.
+
+    A lifetime is that of the client's cache: whoever starts another cache starts another lifetime,
+    which has to be paid again (see `ReleasePlan.fact`).
+    """
+
+    mass: float | None = None
+    per_word: float | None = None
+    span: Cap = Cap.LIFETIME
+
+    def __post_init__(self) -> None:
+        _validate.parse_fields(self)
+        for name, value in (("mass cap", self.mass), ("word cap", self.per_word)):
+            if value is not None:
+                _validate.positive(name, value)
+
+    def in_units(self, unit: int) -> tuple[float, float]:
+        """Both caps in units of counting; whole ones where units are whole."""
+
+        def scaled(cap: float | None) -> float:
+            if cap is None:
+                return math.inf
+            return math.floor(cap * unit) if unit > 1 else cap
+
+        return scaled(self.mass), scaled(self.per_word)
+
+    def to_json(self) -> list[Any]:
+        return [self.mass, self.per_word, str(self.span)]
+
+    @classmethod
+    def from_json(cls, data: Sequence[Any]) -> "Caps":
+        try:
+            mass, per_word, span = data
+        except (TypeError, ValueError) as problem:
+            raise InvalidInput(f"Expected a mass cap, a word cap and a span: {problem}.") from None
+        return cls(mass, per_word, span)
+
+
+_RANKS = "first pass"
+
+
+def rules_of(vocabulary: Vocabulary, plan: "ReleasePlan | None") -> str:
+    """What a server expects; without a plan nothing but its words."""
+    return vocabulary.digest if plan is None else rules(vocabulary, plan.counting, plan.caps)
+
+
+def rules(vocabulary: Vocabulary, counting: Counting, caps: Caps) -> str:
+    """By which words, kernel and caps somebody counts.
+
+    >>> words = Vocabulary(("call", "<unk>"), [0.5, 0.5])
+    >>> ours = rules(words, Counting(), Caps())
+    >>> same_rules(ours, rules(words, Counting(), Caps()))
+    True
+    >>> same_rules(ours, rules(words, Counting(sigma=9.0), Caps()))
+    False
+    """
+    counted = {"counting": counting.to_json(), "caps": caps.to_json(), "ranks": _RANKS}
+    return f"{vocabulary.digest}-{_short(json.dumps(counted, sort_keys=True))}"
+
+
+def same_rules(stated: str, expected: str) -> bool:
+    """Whether counts by the rules `stated` are what is expected."""
+    if "-" not in expected:
+        return stated.split("-")[0] == expected
+    return stated == expected
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -11,8 +11,7 @@ from typing import Any, Self
 
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.federated.caps import Caps
-from sottovoce.personalize.federated.counting import Counting
+from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.privacy.accounting import Entry, account
 from sottovoce.privacy.facts import Noise, NoisyVector
 from sottovoce.privacy.guarantee import Claim, Guarantee, Relation, Unit

@@ -13,10 +13,10 @@ import numpy as np
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.federated import simplex
+from sottovoce.personalize.federated.counting import rules_of, same_rules
 from sottovoce.personalize.federated.marginals import Marginals
 from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.personalize.federated.release import CountRelease
-from sottovoce.personalize.federated.rules import rules_of, same_rules
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
 from sottovoce.privacy.facts import Unprotected
 from sottovoce.privacy.guarantee import Unit

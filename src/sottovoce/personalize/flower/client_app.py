@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sottovoce.errors import InvalidInput
+from sottovoce.personalize.federated.counting import same_rules
 from sottovoce.personalize.federated.federation import clients_of
-from sottovoce.personalize.federated.rules import same_rules
 from sottovoce.personalize.flower.masking import mask_when_asked, to_be_masked
 from sottovoce.personalize.flower.settings import FederationSettings
 from sottovoce.personalize.lm.vocabulary import Vocabulary

@@ -38,7 +38,7 @@ class SecureRanges:
     """Arguments of `SecAggPlusWorkflow`; every client sends its counts with a weight of 1.
 
     >>> from sottovoce.personalize.federated.counting import Counting
-    >>> from sottovoce.personalize.federated.caps import Caps
+    >>> from sottovoce.personalize.federated.counting import Caps
     >>> plan = ReleasePlan(counting=Counting(integer=True), unit=Unit.USER, caps=Caps(100.0))
     >>> SecureRanges.of(plan, clients=1000).arguments()["clipping_range"]
     6400.0

@@ -5,10 +5,23 @@ privacy rest on that (see `cache`), so nothing here ever sorts a list again.
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sottovoce.errors import InvalidInput
+
+# A word starts and ends with a letter or a digit of any script; an apostrophe may end it too.
+_WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*'?")
+
+
+def normal_text(line: str) -> str:
+    """The words of a line.
+
+    >>> normal_text('"Uh, first-class -- that\\'s $20, isn\\'t it?"')
+    "uh first-class that's 20 isn't it"
+    """
+    return " ".join(_WORD.findall(line.lower().replace("’", "'")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from sottovoce.personalize.lm.language_model import LanguageModel
 from sottovoce.personalize.lm.mixture import WordModel
 from sottovoce.personalize.lm.vocabulary import Vector
 from sottovoce.personalize.nbest.lists import NBest
-from sottovoce.personalize.rescoring.adaptation import Adaptation
-from sottovoce.personalize.rescoring.scores import Scores, ScoreTable, Weights
+from sottovoce.personalize.rescoring.scores import Adaptation, Scores, ScoreTable, Weights
 from sottovoce.personalize.rescoring.stream import (
     Personalisation,
     adapted_scores,

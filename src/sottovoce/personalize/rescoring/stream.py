@@ -17,7 +17,7 @@ from sottovoce.personalize.lm.language_model import LanguageModel
 from sottovoce.personalize.lm.smoothing import Dirichlet, Smoothing
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector
 from sottovoce.personalize.nbest.lists import NBest, by_client
-from sottovoce.personalize.rescoring.adaptation import Adaptation
+from sottovoce.personalize.rescoring.scores import Adaptation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,9 +20,8 @@ from typing import Any
 
 from sottovoce.errors import InvalidInput, LedgerDamaged
 from sottovoce.privacy.accounting import Entry
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.facts import Fact, fact_from_json
-from sottovoce.privacy.guarantee import Relation, Unit
+from sottovoce.privacy.guarantee import Budget, Relation, Unit
 from sottovoce.privacy.ledgers.chain import Chain, Head, Record, Run
 
 MOST_EXECUTIONS = 2**53

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import InvalidInput
-from sottovoce.privacy.noise._candidates import LAYOUTS
-from sottovoce.privacy.noise.gaussian import check, gaussian_into
+from sottovoce.privacy.noise.gaussian import LAYOUTS, check, gaussian_into
 from sottovoce.privacy.noise.kernel import kernel_for
 from sottovoce.privacy.noise.source import BLOCK, NoiseSource
 

@@ -10,8 +10,20 @@ it matters, release whole numbers with noise from `discrete`.
 Where the compiled kernel was built, it draws the float32 noise of every source that is keyed by the
 operating system; `kernel/gaussian.c` says how far that is from a normal variable. A seeded source
 always draws by the ziggurat, so that a seed means the same noise with and without the kernel.
+
+Write f(x) = exp(-x**2 / 2). Layer i > 0 is a rectangle from 0 to `edge[i]` between the heights
+f(edge[i]) and f(edge[i + 1]); layer 0 is the strip under f(r), r = `edge[1]`, together with the
+tail beyond r. All have the area v, so a layer is chosen by eight fair bits. Layer 0 is treated as
+a rectangle too, of width `edge[0]` = v / f(r), whose part beyond r stands for the tail.
+
+The low eight bits of a word choose a layer of the ziggurat; other bits, a sign and a mantissa,
+choose a point across the layer. Nearly all candidates (98.5 %) lie inside the density, whatever
+their height in the layer, and are final. The others are handed back to be settled.
 """
 
+import math
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -20,10 +32,146 @@ from numpy.typing import NDArray
 from sottovoce import _validate
 from sottovoce._validate import Shape
 from sottovoce.errors import InvalidInput
-from sottovoce.privacy.noise._candidates import LAYOUTS, Proposer, Unsettled
-from sottovoce.privacy.noise._ziggurat import ziggurat
 from sottovoce.privacy.noise.kernel import kernel_for
-from sottovoce.privacy.noise.source import NoiseSource
+from sottovoce.privacy.noise.source import BLOCK, NoiseSource
+
+
+@dataclass(frozen=True, slots=True)
+class WordLayout:
+    """How the bits of one random word are used for a floating point type."""
+
+    word: type[np.unsignedinteger[Any]]
+    signed: type[np.signedinteger[Any]]
+    mantissa: int
+
+    @property
+    def shift(self) -> int:
+        """Leaves a sign and `mantissa` bits, the last of which is overwritten to make j odd.
+
+        So `mantissa` random bits are used, and none of them is one of the layer's eight.
+        """
+        return 8 * np.dtype(self.word).itemsize - self.mantissa - 1
+
+
+LAYOUTS: dict[np.dtype[Any], WordLayout] = {
+    np.dtype(np.float32): WordLayout(np.uint32, np.int32, mantissa=24),
+    np.dtype(np.float64): WordLayout(np.uint64, np.int64, mantissa=53),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """Candidates that may lie outside the density: where they stand, and what they are."""
+
+    position: NDArray[np.intp]
+    layer: NDArray[np.intp]
+    candidate: NDArray[np.float64]  # for a standard deviation of 1
+
+
+class Proposer:
+    """Writes candidates block by block into an array of one type, scaled by `std`."""
+
+    def __init__(self, dtype: np.dtype[Any], std: float, size: int) -> None:
+        self.layout = LAYOUTS[dtype]
+        edge, unit = ziggurat().edge, 2.0**-self.layout.mantissa
+        # A candidate is j * step[layer] with an odd integer j, |j| < 2**mantissa: odd, so that the
+        # values are symmetric about 0 and as fine as the type allows. Those with
+        # |j| < safe[layer] are narrower than the next layer, and so inside the density.
+        self.unit_step = edge[:-1] * unit
+        self.step = (self.unit_step * std).astype(dtype)
+        self.safe = np.floor(edge[1:] / edge[:-1] / unit).astype(dtype)
+
+        size = min(size, BLOCK)
+        self.bits = np.empty(size, self.layout.word)
+        self.layer = np.empty(size, np.intp)
+        self.j = np.empty(size, dtype)
+        self.looked_up = np.empty(size, dtype)
+        self.outside = np.empty(size, np.bool_)
+
+    def propose(self, flat: NDArray[Any], source: NoiseSource) -> Unsettled:
+        """Write a candidate into every place of `flat`."""
+        found = [self._block(flat, start, source) for start in range(0, flat.size, BLOCK)]
+        return Unsettled(
+            np.concatenate([block.position for block in found]),
+            np.concatenate([block.layer for block in found]),
+            np.concatenate([block.candidate for block in found]),
+        )
+
+    def _block(self, flat: NDArray[Any], start: int, source: NoiseSource) -> Unsettled:
+        out = flat[start : start + BLOCK]
+        n = out.size
+        bits, layer, j = self.bits[:n], self.layer[:n], self.j[:n]
+        looked_up, outside = self.looked_up[:n], self.outside[:n]
+        signed = bits.view(self.layout.signed)
+
+        source.fill(bits)
+        np.bitwise_and(signed, self.layout.signed(LAYERS - 1), out=layer)
+        np.right_shift(signed, self.layout.signed(self.layout.shift), out=signed)
+        np.bitwise_or(signed, self.layout.signed(1), out=signed)
+        np.copyto(j, signed)
+
+        # mode="clip" spares the check of the indices, which cannot be wrong.
+        self.step.take(layer, out=looked_up, mode="clip")
+        np.multiply(j, looked_up, out=out)
+        self.safe.take(layer, out=looked_up, mode="clip")
+        np.abs(j, out=j)
+        np.greater_equal(j, looked_up, out=outside)
+
+        (position,) = np.nonzero(outside)
+        chosen = layer[position]
+        return Unsettled(position + start, chosen, signed[position] * self.unit_step[chosen])
+
+
+LAYERS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Ziggurat:
+    """The edges, widest first and ending at 0, and the heights f(edge) of the layers."""
+
+    edge: NDArray[np.float64]
+    height: NDArray[np.float64]
+
+    @property
+    def tail_start(self) -> float:
+        return float(self.edge[1])
+
+
+@cache
+def ziggurat() -> Ziggurat:
+    """Build the layers from first principles: find the r at which 256 of them close at f(0) = 1.
+
+    >>> ziggurat().tail_start, ziggurat().edge.shape
+    (3.65415288536..., (257,))
+    """
+    too_small, too_large = 3.0, 4.0
+    while too_small < (r := (too_small + too_large) / 2) < too_large:
+        # A larger r makes smaller layers, and a stack of them stops short of the summit.
+        if _stack(r)[-1] > 0:
+            too_large = r
+        else:
+            too_small = r
+    edge = np.array([*_stack(too_large)[:-1], 0.0])  # too large by a rounding error only
+    return Ziggurat(edge, np.exp(-(edge**2) / 2))
+
+
+def _stack(r: float) -> list[float]:
+    """The edges of 256 layers of equal area over a base strip that ends at r, from the bottom up.
+
+    The last number is where the top layer meets f: above 0 if the stack stops short of the summit,
+    0 if it reaches or overshoots it.
+    """
+    area = r * _density(r) + math.sqrt(math.pi / 2) * math.erfc(r / math.sqrt(2))
+    edges = [area / _density(r), r]
+    while len(edges) <= LAYERS:
+        top = _density(edges[-1]) + area / edges[-1] if edges[-1] > 0 else 1.0
+        edges.append(math.sqrt(-2 * math.log(top)) if top < 1 else 0.0)
+    return edges
+
+
+def _density(x: float) -> float:
+    return math.exp(-x * x / 2)
+
 
 Float = TypeVar("Float", np.float32, np.float64)
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from sottovoce.report.numbers import Measured, short
-from sottovoce.report.plots.axes import Axis, around
-from sottovoce.report.plots.canvas import Canvas
+from sottovoce.report.plots.canvas import Axis, Canvas, around
 
 _MOST_MARKS = 24
 

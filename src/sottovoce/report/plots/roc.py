@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from sottovoce.audit.outcome import AttackOutcome
+from sottovoce.audit.result import AttackOutcome
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.numbers import percent
-from sottovoce.report.plots.axes import Axis
-from sottovoce.report.plots.canvas import SERIES, Canvas
+from sottovoce.report.plots.canvas import SERIES, Axis, Canvas
 
 _LOWEST = 1e-4
 _POINTS = 60

@@ -7,8 +7,7 @@ from markupsafe import Markup
 
 from sottovoce.report.cross_run import Point
 from sottovoce.report.numbers import short
-from sottovoce.report.plots.axes import Axis, EpsilonAxis, around
-from sottovoce.report.plots.canvas import Canvas
+from sottovoce.report.plots.canvas import Axis, Canvas, EpsilonAxis, around
 
 
 def epsilon_chart(

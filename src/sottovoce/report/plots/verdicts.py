@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from sottovoce.report.numbers import short
-from sottovoce.report.plots.axes import EpsilonAxis
-from sottovoce.report.plots.canvas import LEFT, RIGHT, WIDTH, Canvas, tick_label
+from sottovoce.report.plots.canvas import LEFT, RIGHT, WIDTH, Canvas, EpsilonAxis, tick_label
 
 _ROW = 32.0
 _EDGE = 12.0

@@ -21,8 +21,7 @@ from sottovoce.training.checks.ownership import refuse_gradients
 from sottovoce.training.clipping.bookkeeping import BookKeeper, backward_to
 from sottovoce.training.clipping.coverage import why_never
 from sottovoce.training.clipping.styles import Clipping
-from sottovoce.training.clipping.tables import TableGradients, Tables
-from sottovoce.training.clipping.totals import ClippedSums
+from sottovoce.training.clipping.totals import ClippedSums, TableGradients, Tables
 from sottovoce.training.edpsgd.scaling import LayerScales
 from sottovoce.training.errors import UnsupportedLayer
 

@@ -50,16 +50,16 @@ def add_up(ready: Iterable[Sequence[Tensor]]) -> None:
     for tensors in ready:
         in_place = len(tensors) == 1 and tensors[0].is_contiguous()
         flat = tensors[0] if in_place else torch.cat([tensor.reshape(-1) for tensor in tensors])
-        work = together(dist.all_reduce, flat, async_op=True)
+        work = collective(dist.all_reduce, flat, async_op=True)
         under_way.append((work, flat, () if in_place else tensors))
     for work, flat, tensors in under_way:
-        together(work.wait)
+        collective(work.wait)
         summed = torch.split(flat, [tensor.numel() for tensor in tensors]) if tensors else ()
         for tensor, values in zip(tensors, summed, strict=True):
             tensor.copy_(values.view_as(tensor))
 
 
-def together(operation: Any, *arguments: Any, **options: Any) -> Any:
+def collective(operation: Any, *arguments: Any, **options: Any) -> Any:
     """Call something that all workers call, and say so if one of them is gone."""
     try:
         return operation(*arguments, **options)

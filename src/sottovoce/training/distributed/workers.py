@@ -20,7 +20,7 @@ from torch import Tensor
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.sampling import SamplingKey
-from sottovoce.training.distributed.all_reduce import add_up, together
+from sottovoce.training.distributed.all_reduce import add_up, collective
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Worker:
         if self.alone:
             return key
         secret = torch.frombuffer(bytearray(key.secret), dtype=torch.uint8)
-        together(dist.broadcast, secret, src=0)
+        collective(dist.broadcast, secret, src=0)
         return SamplingKey(bytes(secret.tolist()), seeded=key.seeded)
 
     def check_noise(self, source: NoiseSource) -> None:
@@ -76,12 +76,12 @@ class Worker:
         mine = torch.frombuffer(bytearray(json.dumps(facts).encode()), dtype=torch.uint8)
         length = torch.tensor([len(mine)])
         lengths = [torch.zeros_like(length) for _ in range(self.count)]
-        together(dist.all_gather, lengths, length)
+        collective(dist.all_gather, lengths, length)
         longest = max(int(each) for each in lengths)
         padded = torch.zeros(longest, dtype=torch.uint8)
         padded[: len(mine)] = mine
         texts = [torch.zeros_like(padded) for _ in range(self.count)]
-        together(dist.all_gather, texts, padded)
+        collective(dist.all_gather, texts, padded)
         return [
             json.loads(bytes(text[: int(size)].tolist()))
             for text, size in zip(texts, lengths, strict=True)
@@ -99,7 +99,7 @@ class Worker:
         """Give every worker the weights of rank 0."""
         if not self.alone:
             for tensor in tensors:
-                together(dist.broadcast, tensor, src=0)
+                collective(dist.broadcast, tensor, src=0)
 
 
 def digest_of(names: Sequence[str]) -> str:

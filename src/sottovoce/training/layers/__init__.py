@@ -7,12 +7,16 @@ from sottovoce.training.layers.attention import attention_rule
 from sottovoce.training.layers.convolution import convolution_rule
 from sottovoce.training.layers.embedding import embedding_rule, lookup
 from sottovoce.training.layers.gru import gru_rule
-from sottovoce.training.layers.layer_norm import layer_norm_rule
 from sottovoce.training.layers.linear import linear, linear_rule
 from sottovoce.training.layers.lstm import lstm_rule
 from sottovoce.training.layers.per_example import expanded, one_by_one
 from sottovoce.training.layers.registry import Rule, find_rule, rule_for
-from sottovoce.training.layers.scale import group_norm_rule, rms_norm_rule, scale_and_shift
+from sottovoce.training.layers.scale import (
+    group_norm_rule,
+    layer_norm_rule,
+    rms_norm_rule,
+    scale_and_shift,
+)
 
 __all__ = [
     "Rule",

@@ -18,8 +18,7 @@ from sottovoce.training.layers.function import apply
 from sottovoce.training.layers.linear import linear
 from sottovoce.training.layers.per_example import expanded
 from sottovoce.training.layers.registry import all_parameters, rule_for
-from sottovoce.training.records.recording import record_outer_product
-from sottovoce.training.records.tape import Tape
+from sottovoce.training.records.tape import Tape, record_outer_product
 
 
 def _refuse(module: nn.MultiheadAttention) -> str | None:

@@ -16,8 +16,7 @@ from sottovoce.training.layers.function import apply
 from sottovoce.training.layers.registry import rule_for
 from sottovoce.training.records.grouping import norm_dtype
 from sottovoce.training.records.instantiated import Instantiated
-from sottovoce.training.records.recording import record_outer_product
-from sottovoce.training.records.tape import Tape
+from sottovoce.training.records.tape import Tape, record_outer_product
 
 Convolution = nn.Conv1d | nn.Conv2d
 

@@ -9,8 +9,7 @@ from torch.nn import functional
 
 from sottovoce.training.layers.function import apply
 from sottovoce.training.layers.registry import rule_for
-from sottovoce.training.records.recording import record_lookup
-from sottovoce.training.records.tape import Tape
+from sottovoce.training.records.tape import Tape, record_lookup
 
 
 class _Lookup(Function):

@@ -7,11 +7,9 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sottovoce.training.layers.function import apply
-from sottovoce.training.layers.outputs import empty_output
+from sottovoce.training.layers.function import apply, empty_output
 from sottovoce.training.layers.registry import rule_for
-from sottovoce.training.records.recording import record_outer_product
-from sottovoce.training.records.tape import Tape
+from sottovoce.training.records.tape import Tape, record_outer_product
 
 
 class _Linear(Function):

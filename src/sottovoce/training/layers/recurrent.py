@@ -15,8 +15,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from sottovoce.errors import InvalidInput
-from sottovoce.training.records.recording import record_outer_product
-from sottovoce.training.records.tape import Tape
+from sottovoce.training.records.tape import Tape, record_outer_product
 
 States = tuple[Tensor, ...]
 

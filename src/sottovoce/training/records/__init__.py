@@ -8,8 +8,7 @@ from sottovoce.training.records.grouping import Grouping
 from sottovoce.training.records.instantiated import Instantiated
 from sottovoce.training.records.lookup import Lookup
 from sottovoce.training.records.outer import OuterProduct
-from sottovoce.training.records.recording import record_lookup, record_outer_product
-from sottovoce.training.records.tape import Tape
+from sottovoce.training.records.tape import Tape, record_lookup, record_outer_product
 
 __all__ = [
     "Grouping",

@@ -1,7 +1,7 @@
 """The records of one backward pass, and the squared gradient norms that they add up to."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,9 +11,11 @@ from torch import Tensor
 from sottovoce.errors import InvalidInput
 from sottovoce.training.clipping.totals import ClippedSums
 from sottovoce.training.records.gram import GramCache
-from sottovoce.training.records.grouping import Grouping
+from sottovoce.training.records.grouping import Grouping, norm_dtype
 from sottovoce.training.records.inner import shared_product
-from sottovoce.training.records.lookup import Lookup
+from sottovoce.training.records.instantiated import Instantiated
+from sottovoce.training.records.lookup import Lookup, add_rows
+from sottovoce.training.records.outer import OuterProduct, formed_is_smaller
 from sottovoce.training.records.record import Record
 from sottovoce.training.records.weights import GroupWeights, spread
 
@@ -222,3 +224,56 @@ class Tape:
                 f"got a tensor of shape {list(parameter.shape)}."
             )
         return account
+
+
+def record_outer_product(
+    tape: Tape,
+    weight: Tensor,
+    biases: Sequence[Tensor | None],
+    inputs: Tensor,
+    gradients: Tensor,
+) -> None:
+    """W multiplied `inputs`, each bias was added, and `gradients` came back.
+
+    Both are [examples, rows, width]; W is [p, d], or [p, ...] with d numbers for each output.
+    """
+    added = [bias for bias in biases if bias is not None and bias.requires_grad]
+    grouping = tape.grouping
+    form = all(
+        formed_is_smaller(inputs.shape[1] * bucket.size, weight.shape)
+        for bucket in grouping.buckets
+    )
+    # Cross terms are between uses of the same parameters, so what is tied elsewhere stays apart.
+    together = weight.requires_grad and not form and tape.belong_together(weight, *added)
+    product = OuterProduct(
+        inputs, gradients, len(added) if together else 0, weight.shape, grouping, tape.grams
+    )
+    if together:
+        tape.add((weight, *added), product)
+        return
+    if weight.requires_grad:
+        tape.add((weight,), Instantiated(product.instantiate()) if form else product)
+    if added:
+        summed = grouping.sums(gradients.sum(1, dtype=norm_dtype(gradients)))
+        for bias in added:
+            tape.add((bias,), Instantiated(summed))
+
+
+def record_lookup(
+    tape: Tape, table: Tensor, ids: Tensor, gradients: Tensor, padding_idx: int | None
+) -> None:
+    """`ids` [examples, rows] were looked up, and `gradients` [examples, rows, width] came back."""
+    size, count = table.shape[0], tape.grouping.count
+    keys = (tape.grouping.labels.unsqueeze(1) * size + ids).flatten()
+    rows = gradients.to(norm_dtype(gradients)).flatten(0, 1)
+    if padding_idx is not None:
+        kept = ids.flatten() != padding_idx
+        keys, rows = keys[kept], rows[kept]
+    if count * size <= len(keys):
+        formed = add_rows(rows, keys, count * size)
+        tape.add((table,), Instantiated(formed.view(count, *table.shape)))
+        return
+    keys, place = torch.unique(keys, return_inverse=True)
+    merged = add_rows(rows, place, len(keys))
+    groups = keys.div(size, rounding_mode="floor")
+    tape.add((table,), Lookup(groups, keys - groups * size, merged, count, table.shape))

@@ -9,8 +9,7 @@ from sottovoce.corpora.synthetic import DOMAINS, generate
 from sottovoce.deid.detect import Tagger, detector, evaluate
 from sottovoce.deid.detect.crf.features import Features
 from sottovoce.deid.detect.crf.shipping import written
-from sottovoce.deid.detect.crf.threshold import CAUTIONS, choose_caution
-from sottovoce.deid.detect.crf.training import TaggerTraining, train
+from sottovoce.deid.detect.crf.training import CAUTIONS, TaggerTraining, choose_caution, train
 from sottovoce.deid.detect.detector import utterance_of
 from sottovoce.deid.detect.labels import LabelMap
 from sottovoce.deid.detect.mappings import mapping
@@ -81,7 +80,7 @@ def test_the_least_caution_that_finds_enough_is_chosen(tagger: Tagger) -> None:
 
 def test_a_recall_out_of_reach_is_refused(tagger: Tagger, monkeypatch: pytest.MonkeyPatch) -> None:
     public = [Utterance(tokens=("call", "now"), slots=("B-contact", "B-contact"))] * 3
-    monkeypatch.setattr("sottovoce.deid.detect.crf.threshold.CAUTIONS", (0.0, 0.5))
+    monkeypatch.setattr("sottovoce.deid.detect.crf.training.CAUTIONS", (0.0, 0.5))
     with pytest.raises(InvalidInput, match="train on more"):
         choose_caution(tagger, public, LABELS, recall=1.0)
 

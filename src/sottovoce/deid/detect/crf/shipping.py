@@ -15,8 +15,7 @@ from sottovoce.corpora import Utterance, from_spans, spans_of
 from sottovoce.corpora.synthetic import DOMAINS, generate
 from sottovoce.deid.detect.combination import Combination
 from sottovoce.deid.detect.crf.tagger import Tagger
-from sottovoce.deid.detect.crf.threshold import choose_caution
-from sottovoce.deid.detect.crf.training import TaggerTraining, train
+from sottovoce.deid.detect.crf.training import TaggerTraining, choose_caution, train
 from sottovoce.deid.detect.evaluation import Evaluation, evaluate
 from sottovoce.deid.detect.mappings import mapping
 from sottovoce.deid.detect.patterns import Patterns

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sottovoce.corpora.lines import LINE_LIMIT, open_bytes, text_lines
-from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.lines import LINE_LIMIT, Problems, open_bytes, text_lines
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.personalize.lm.ngram.model import END, NEVER, START, NGramModel, Order

@@ -12,8 +12,7 @@ from typing import BinaryIO, Literal
 
 from sottovoce import _validate
 from sottovoce._registry import Registry
-from sottovoce.corpora.lines import STANDARD_STREAM, name_of
-from sottovoce.corpora.problems import Problem, Problems
+from sottovoce.corpora.lines import STANDARD_STREAM, Problem, Problems, name_of
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
 from sottovoce.personalize.nbest.formats._tables import read_table

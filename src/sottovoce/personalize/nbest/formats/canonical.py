@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sottovoce.corpora.jsonl import dump_object, parse_object
-from sottovoce.corpora.lines import LINE_LIMIT, open_bytes, text_lines
-from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.lines import LINE_LIMIT, Problems, open_bytes, text_lines
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 

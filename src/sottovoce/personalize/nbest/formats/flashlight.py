@@ -5,8 +5,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
-from sottovoce.corpora.lines import LINE_LIMIT, open_bytes, text_lines
-from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.lines import LINE_LIMIT, Problems, open_bytes, text_lines
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.nbest.formats._tables import known, number
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest

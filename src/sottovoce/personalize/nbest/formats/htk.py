@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sottovoce import _validate
-from sottovoce.corpora.lines import LINE_LIMIT, open_bytes, text_lines
-from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.lines import LINE_LIMIT, Problems, open_bytes, text_lines
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.personalize.nbest.formats._lattice import Lattice

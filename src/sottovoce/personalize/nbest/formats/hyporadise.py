@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from sottovoce.corpora.lines import open_bytes
-from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.lines import Problems, open_bytes
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 

@@ -7,7 +7,7 @@ is negated natural logarithms. graph = nolm + lmonly = withlm; total = scale * a
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.lines import Problems
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.personalize.nbest.formats._tables import key_like, number, table_of, table_text

@@ -11,8 +11,7 @@ from typing import BinaryIO
 
 from sottovoce import _validate
 from sottovoce.corpora.jsonl import parse_object
-from sottovoce.corpora.lines import LINE_LIMIT, open_bytes, text_lines
-from sottovoce.corpora.problems import Problems
+from sottovoce.corpora.lines import LINE_LIMIT, Problems, open_bytes, text_lines
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.nbest.formats._tables import known, number
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest

@@ -2,11 +2,16 @@
 
 A beam is (text, language model state, frames, logit_score, lm_score). `lm_score` is the fused
 total, so the language model's own share is what is left after the logits.
+
+Its `nbest()` walks the lattice, so the same words come up again and again with other pauses; each
+string is kept once, at its first and best place. There is one combined score, a probability.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.nbest.formats._tables import known
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
@@ -42,3 +47,26 @@ def to_beams(nbest: NBest) -> list[tuple[str, None, list[Any], float, float]]:
         (h.text, None, [], known(h.am, "am", nbest.id), known(h.score, "score", nbest.id))
         for h in nbest.hypotheses
     ]
+
+
+# Paths looked at for every string wanted; a lattice may repeat a few strings endlessly.
+_PATHS_PER_STRING = 20
+
+
+def from_decoder(utterance: str, decoder: Any, size: int = 100) -> NBest:
+    """The `size` best distinct strings that the decoder heard.
+
+    >>> from types import SimpleNamespace as Fake
+    >>> heard = [Fake(hypstr="call mum", score=0.5), None, Fake(hypstr="call mum", score=0.4)]
+    >>> from_decoder("u1", Fake(nbest=lambda: iter(heard))).hypotheses
+    (Hypothesis(text='call mum', am=None, lm=None, score=-0.693...),)
+    """
+    _validate.at_least_one("size", size)
+    found: dict[str, float] = {}
+    for looked_at, path in enumerate(decoder.nbest()):
+        if len(found) == size or looked_at == size * _PATHS_PER_STRING:
+            break
+        # The decoder gives None for a path without words.
+        if path is not None and path.hypstr is not None:
+            found.setdefault(path.hypstr, math.log(max(path.score, 1e-300)))
+    return NBest(utterance, tuple(Hypothesis(text, score=score) for text, score in found.items()))

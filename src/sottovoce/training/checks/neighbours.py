@@ -33,12 +33,14 @@ from sottovoce.training.clipping.gradients import ClippedGradient, check_losses,
 from sottovoce.training.clipping.totals import sum_dtype
 from sottovoce.training.errors import NeighbourCheckFailed
 
-# A check of a few units costs about a quarter of a piece. The first is of the whole piece, the next
-# step is checked as well, and then fewer and fewer are, down to one in RARELY: about 1.5 % of the
-# time of 200 steps, and 0.4 % of 2,000.
-RARELY = 128
+# The first step and whatever runs other rules than before are checked with the whole piece, at
+# once. Checks of a few units, which cost about a third of a piece, have an allowance: AT_FIRST, and
+# one more every EVERY steps. New sizes use it up, and at random one in RARELY steps. Sizes for
+# which nothing is left are checked when they come again.
+RARELY = 256
+AT_FIRST, EVERY = 2, 160
 # Units in a check that is not of a whole piece; one in WHOLE of the checks at random is of one.
-FEW = 4
+FEW = 3
 WHOLE = 32
 # How often a loop has to do the same before it is believed to do the same always.
 TIMES = 8
@@ -155,6 +157,8 @@ class NeighbourCheck:
         self._known: set[object] = set()
         self._new: list[_Seen] = []
         self._unfamiliar: list[_Seen] = []
+        self._allowance = float(AT_FIRST)
+        self._draws_seen = _draws(model)
         self._any: _Seen | None = None
         self._steps = 0
         self._before = torch.zeros(0)
@@ -170,9 +174,11 @@ class NeighbourCheck:
         if structure not in self._known or piece.count > 2 * self._largest:
             self._new.append(seen)
             self._largest = max(self._largest, piece.count)
-        elif sizes not in self._known:
+            self._known |= {structure, *sizes}
+        elif not sizes <= self._known and self._allowance >= 1:
+            self._allowance -= 1
             self._unfamiliar.append(seen)
-        self._known |= {structure, sizes}
+            self._known |= sizes
         if self._any is None or self._random.random() < 0.5:
             self._any = seen
 
@@ -181,12 +187,14 @@ class NeighbourCheck:
         number, self._steps = self._steps, self._steps + 1
         new, unfamiliar, some = self._new, self._unfamiliar, self._any
         self._new, self._unfamiliar, self._any = [], [], None
-        by_chance = self._random.random() < max(1 / RARELY, 0.5 / (number + 1))
+        self._allowance += 1 / EVERY
+        by_chance = self._random.random() < 1 / RARELY
         checks = [self._whole(seen) for seen in new]
-        checks += [self._few(seen) for seen in (*new, *unfamiliar)]
+        checks += [self._few(seen) for seen in unfamiliar]
         if not checks and some is not None and (by_chance or number == 1):
             whole = self._random.random() < 1 / WHOLE
             checks = [self._whole(some) if whole else self._few(some)]
+            self._allowance -= 1
         if not checks:
             return
         known, largest = self._known, self._largest
@@ -199,12 +207,12 @@ class NeighbourCheck:
             self._stop(MOVES_WEIGHTS)
         self._known, self._largest = known, largest
 
-    def _signature(self, piece: Piece) -> tuple[object, object]:
+    def _signature(self, piece: Piece) -> tuple[object, set[object]]:
         structure, sizes = self._gradient.signature()
         modes = tuple((id(module), module.training) for module in self._model.modules())
         dtypes = tuple(p.dtype for p in self._parameters)
         known = (structure, modes, dtypes, piece.count > 1, len(piece.examples) > piece.count)
-        return known, (known, sizes)
+        return known, {(known, size) for size in sizes}
 
     def _whole(self, seen: _Seen) -> tuple[Piece, int]:
         """All of a piece, without the unit that has the largest norm."""
@@ -220,9 +228,12 @@ class NeighbourCheck:
         return whole.only(chosen), self._random.choice([chosen.index(largest), anyone])
 
     def _check(self, part: Piece, removed: int) -> Iterator[Trial]:
-        draws, others = Draws(len(part.examples)), OtherGenerators()
+        draws, others = Draws(len(part.examples), watch=self._draws_seen), OtherGenerators()
         measure = self._leave_out_group if self._gradient.by_group else self._leave_out_example
         outcome = yield from measure(part, removed, draws, others)
+        if draws.surprised:
+            self._draws_seen, draws = True, Draws(len(part.examples))
+            outcome = yield from measure(part, removed, draws, others)
         if not outcome.holds and (others.moved or not draws.aligned):
             # Where draws are held still, those of the others stay as they were if the one who is
             # left out comes last.
@@ -273,7 +284,7 @@ class NeighbourCheck:
             alone = self._plain_pass(part.only([removed]), _again(draws, mine), others)
         yield alone
         own = self._gradient.clip(alone.sums)
-        moved = [a - b for a, b in zip(full.sums, rest, strict=True)]
+        moved = torch._foreach_sub(full.sums, rest)
         on_record = float(full.norms[removed])
         norms = (on_record, float(alone.norms)) if alone.norms.isfinite() else None
         return self._outcome(moved, own, full.clipped, norms)
@@ -340,9 +351,11 @@ class NeighbourCheck:
         norms: tuple[float, float] | None,
     ) -> Outcome:
         limit = self._gradient.sensitivity
-        left = [a - b for a, b in zip(moved, own, strict=True)]
-        widest = [*left] if any(bool(x.any()) for x in left) else [*moved]
-        furthest = max(range(len(widest)), key=lambda i: float(widest[i].norm()))
+        left = torch._foreach_sub(list(moved), list(own))
+        widest = torch.stack(torch._foreach_norm(left))
+        if not bool(widest.any()):
+            widest = torch.stack(torch._foreach_norm(list(moved)))
+        furthest = int(widest.argmax())
         tolerance = max(TOLERANCE.get(p.dtype, 0.05) for p in self._parameters)
         return Outcome(
             moved=self._gradient.measure(moved) / limit,
@@ -371,7 +384,8 @@ class NeighbourCheck:
                     yield
                 others.look()
                 trial.norms, trial.clipped = gradient.norms, gradient.clipped
-                trial.sums = [total * gradient.divisor for total in sums.tensors(self._parameters)]
+                trial.sums = sums.tensors(self._parameters)
+                torch._foreach_mul_(trial.sums, float(gradient.divisor))
 
         trial = Trial(part, run(), backward)
         return trial
@@ -412,6 +426,13 @@ class NeighbourCheck:
 
         trial = Trial(part, run(), backward)
         return trial
+
+
+def _draws(model: nn.Module) -> bool:
+    """Whether a layer says that it drops something; others are noticed when they draw."""
+    named = ("p", "dropout")
+    rates = (getattr(layer, name, 0) for layer in model.modules() for name in named)
+    return any(isinstance(rate, float) and rate > 0 for rate in rates)
 
 
 def _again(draws: Draws | None, kept: Tensor) -> AbstractContextManager[None]:

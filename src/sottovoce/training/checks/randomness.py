@@ -23,8 +23,12 @@ _DROPOUT = torch.ops.aten.native_dropout.default
 class Draws:
     """What the random operations of a pass over `examples` examples drew."""
 
-    def __init__(self, examples: int) -> None:
+    def __init__(self, examples: int, *, watch: bool = True) -> None:
+        """Without `watch`, operations run at full speed, and only whether they drew is noticed."""
         self._examples = examples
+        self._watch = watch
+        self.surprised = False
+        """Whether something was drawn that nobody watched."""
         self._drawn: list[tuple[Any, tuple[Tensor, ...]]] = []
         """Operations (with the numbers they were given), and what each drew."""
         self.aligned = True
@@ -35,7 +39,18 @@ class Draws:
         return bool(self._drawn)
 
     @contextmanager
+    def _unwatched(self) -> Iterator[None]:
+        before = _torch_states()
+        yield
+        self.surprised |= not all(map(torch.equal, before, _torch_states()))
+
+    @contextmanager
     def record(self) -> Iterator[None]:
+        if not self._watch:
+            with self._unwatched():
+                yield
+            return
+
         def keep(func: Any, args: Any, kwargs: Any) -> Any:
             outputs = func(*args, **kwargs)
             drawn = tuple(out.clone() for out in _tensors(outputs))
@@ -48,6 +63,10 @@ class Draws:
     @contextmanager
     def replay(self, kept: Sequence[int]) -> Iterator[None]:
         """Only the examples at these places go through the model now."""
+        if not self._watch:
+            with self._unwatched():
+                yield
+            return
         waiting = iter(self._drawn)
 
         def repeat(func: Any, args: Any, kwargs: Any) -> Any:
@@ -167,7 +186,10 @@ class OtherGenerators:
 
     def look(self) -> None:
         python, numpy, _, _ = self._before
-        self.moved |= repr((random.getstate(), _numpy_state())) != repr((python, _plain(numpy)))
+        now: Any = np.random.get_state()
+        same = all(np.array_equal(a, b) for a, b in zip(now, numpy, strict=True))
+        same = same and random.getstate() == python
+        self.moved |= not same
 
 
 def _drawing(module: Any, owner: type) -> list[str]:
@@ -210,16 +232,13 @@ def _dropout(args: Any, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _states() -> tuple[Any, ...]:
+    cpu, *cuda = _torch_states()
+    return random.getstate(), np.random.get_state(), cpu, cuda
+
+
+def _torch_states() -> list[Tensor]:
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda
-
-
-def _plain(state: Any) -> tuple[Any, ...]:
-    return tuple(part.tolist() if isinstance(part, np.ndarray) else part for part in state)
-
-
-def _numpy_state() -> tuple[Any, ...]:
-    return _plain(np.random.get_state())
+    return [torch.get_rng_state(), *cuda]
 
 
 def _restore(state: tuple[Any, ...]) -> None:

@@ -79,7 +79,7 @@ class BookKeeper:
         self._recording = False
         self._independent = False
         self._detached = False
-        self._signature: tuple[object, object] = ((), ())
+        self._signature: tuple[object, frozenset[object]] = ((), frozenset())
 
     @property
     def layer_names(self) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ class BookKeeper:
         return [account.layer for account in self._coverage.accounts.values()]
 
     @property
-    def signature(self) -> tuple[object, object]:
+    def signature(self) -> tuple[object, frozenset[object]]:
         """Which layers the last pass used, on inputs of which form: (structure, sizes)."""
         return self._signature
 

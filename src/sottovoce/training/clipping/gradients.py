@@ -70,7 +70,7 @@ class ClippedGradient(Gradient, Protocol):
     def measure(self, tensors: Sequence[Tensor]) -> float:
         """The norm in which the sensitivity is stated."""
 
-    def signature(self) -> tuple[object, object]:
+    def signature(self) -> tuple[object, frozenset[object]]:
         """What the last piece did, in so far as it decides whether the sensitivity is right."""
 
 
@@ -140,7 +140,7 @@ class ExactGradient:
     def measure(self, tensors: Sequence[Tensor]) -> float:
         return float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(tensors)))))
 
-    def signature(self) -> tuple[object, object]:
+    def signature(self) -> tuple[object, frozenset[object]]:
         return self._keeper.signature
 
 
@@ -211,8 +211,8 @@ class OneByOneGradient:
     def clipped(self) -> float:
         return self._clip_norm
 
-    def signature(self) -> tuple[object, object]:
-        return (), ()
+    def signature(self) -> tuple[object, frozenset[object]]:
+        return (), frozenset()
 
     def _factor(self, norm: Tensor) -> float:
         """A gradient with a norm that is not finite is left out."""

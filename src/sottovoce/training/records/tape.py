@@ -44,6 +44,15 @@ class _Use:
     sizes: Tensor
 
 
+def _magnitude(size: int) -> int:
+    """The nearest power of two: sizes that vary around a power of two stay in one class.
+
+    >>> [_magnitude(size) for size in (45, 46, 64, 90, 91)]
+    [6, 7, 7, 7, 8]
+    """
+    return (size * 181 >> 7).bit_length()
+
+
 class Tape:
     """What the rules write to during one pass. A rule needs `batched`, `rows` and `add`."""
 
@@ -71,11 +80,11 @@ class Tape:
         self._inputs: list[tuple[str, torch.dtype, torch.Size]] = []
 
     @property
-    def signature(self) -> tuple[object, object]:
+    def signature(self) -> tuple[object, frozenset[object]]:
         """(structure, sizes): which modules ran on inputs of which form and of about which size.
 
-        Two passes with one structure treat examples alike; sizes, to the next power of two, tell
-        whether a form was tried before that is much longer or shorter.
+        Two passes of one structure run the same rules; sizes, on a logarithmic scale, show whether
+        an input is much longer or shorter than those before.
         """
         examples = max(self.grouping.examples, 1) if self.knows_examples else 1
         structure, sizes = [], []
@@ -84,7 +93,7 @@ class Tape:
             relation = "each" if first == examples else "one" if first == 1 else "folded"
             structure.append((module, dtype, len(shape), relation))
             fold = 1 if relation == "one" else first // examples
-            sizes.append((fold.bit_length(), *(size.bit_length() for size in shape[1:])))
+            sizes.append((module, _magnitude(fold), *map(_magnitude, shape[1:])))
         return tuple(structure), frozenset(sizes)
 
     @property

@@ -55,6 +55,7 @@ class Draws:
             outputs = func(*args, **kwargs)
             drawn = tuple(out.clone() for out in _tensors(outputs))
             self._drawn.append((_operation(func, args), drawn))
+            self.aligned &= _is_free_of_values(func, args)
             return outputs
 
         with _Seeing(keep):
@@ -78,7 +79,8 @@ class Draws:
                 for then, now in zip(earlier, wanted, strict=False)
             ]
             rows = [row for row in found if row is not None]
-            if known != _operation(func, args) or len(rows) != len(wanted):
+            free = _is_free_of_values(func, args)
+            if not free or known != _operation(func, args) or len(rows) != len(wanted):
                 self.aligned = False
                 return outputs
             if func is _DROPOUT:
@@ -94,22 +96,27 @@ class Draws:
 
     def _rows(self, then: Tensor, shape: torch.Size, kept: Sequence[int]) -> Tensor | None:
         """The part of an earlier draw that belongs to the examples that are left."""
-        if then.dim() != len(shape):
+        if then.dim() != len(shape) or any(map(int.__gt__, shape, then.shape)):
             return None
-        for dim, size in enumerate(shape):
-            before = then.shape[dim]
-            if before == size:
-                continue
-            fold, rest = divmod(before, self._examples)
-            if rest == 0 and size == fold * len(kept):
+        changed = [dim for dim, size in enumerate(shape) if then.shape[dim] != size]
+        by_example = [
+            dim for dim in changed if self._is_by_example(then.shape[dim], shape[dim], kept)
+        ]
+        # Half of the examples may be left, with half of the padding: which dimension is which?
+        self.aligned &= not changed or len(by_example) == 1
+        for dim in changed:
+            if dim in by_example[:1]:
+                fold = then.shape[dim] // self._examples
                 places = torch.tensor(kept, device=then.device).unsqueeze(1) * fold
                 places = (places + torch.arange(fold, device=then.device)).flatten()
                 then = then.index_select(dim, places)
-            elif size < before:  # padding that only the example left out had needed
-                then = then.narrow(dim, 0, size)
-            else:
-                return None
+            else:  # padding that only the example left out had needed
+                then = then.narrow(dim, 0, shape[dim])
         return then
+
+    def _is_by_example(self, before: int, now: int, kept: Sequence[int]) -> bool:
+        fold, rest = divmod(before, self._examples)
+        return rest == 0 and now == fold * len(kept)
 
 
 @contextmanager
@@ -210,9 +217,30 @@ class _Seeing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._handle = handle
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if torch.Tag.nondeterministic_seeded in func.tags and _is_random(func, args, kwargs or {}):
             return self._handle(func, args, kwargs or {})
         return func(*args, **(kwargs or {}))
+
+
+def _is_random(func: Any, args: Any, kwargs: Any) -> bool:
+    """Attention that drops nothing is tagged as random like any other."""
+    names = [argument.name for argument in func._schema.arguments]
+    if "dropout_p" not in names:
+        return True
+    return bool({**dict(zip(names, args, strict=False)), **kwargs}.get("dropout_p", 0.0))
+
+
+def _is_free_of_values(func: Any, args: Any) -> bool:
+    """Whether what is drawn depends on shapes alone, so that it may be drawn for others before.
+
+    What a distribution with given parameters draws carries them along: repeating it would hide
+    that examples influence each other through them.
+    """
+    if func is _DROPOUT:
+        return True
+    name, tensors = func._schema.name, sum(isinstance(each, Tensor) for each in args)
+    in_place_or_like = name.endswith(("_", "_like")) or func._overloadname == "p"
+    return tensors == 0 or (tensors == 1 and in_place_or_like)
 
 
 def _operation(func: Any, args: Any) -> tuple[Any, ...]:

@@ -137,6 +137,7 @@ def test_without_a_declared_population_the_files_differ_and_the_guarantee_says_s
     run_cli: RunCli, tmp_path: Path
 ) -> None:
     counted = [option for option in DECLARED if option not in ("--population", 1000)]
+    counted += ["--batch-size", 40]
     one = trained(run_cli, tmp_path / "one", small_parts(), counted)
     other = trained(run_cli, tmp_path / "other", more(small_parts()), counted)
     assert "run.json" in differing(one, other)

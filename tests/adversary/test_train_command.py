@@ -48,23 +48,28 @@ def refused(run_cli: RunCli, data: Path, folder: Path, *options: object) -> str:
     return result.stderr
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 40])
+def test_one_example_is_refused(run_cli: RunCli, tmp_path: Path) -> None:
+    data = records(tmp_path, small_parts().train[:1])
+    assert "at least two examples" in refused(run_cli, data, tmp_path / "run", "--batch-size", 1)
+
+
+@pytest.mark.parametrize("count", [2, 7, 40])
 def test_few_examples_do_not_get_a_delta_that_means_nothing(
     run_cli: RunCli, tmp_path: Path, count: int
 ) -> None:
     data = records(tmp_path, small_parts().train[:count])
-    guarantee = trained(run_cli, data, tmp_path / "run")["guarantee"]
+    guarantee = trained(run_cli, data, tmp_path / "run", "--batch-size", count)["guarantee"]
     assert guarantee["verdict"] == "holds"
     assert guarantee["delta"] <= min(1e-3, largest_delta(count))
 
 
-def test_with_the_old_default_one_example_has_a_delta_of_a_half(
+def test_with_the_old_default_two_examples_have_a_delta_of_a_half(
     run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin: and then at least the verdict is that nothing holds."""
     monkeypatch.setattr(settings, "default_delta", lambda population: max(2, population) ** -1.1)
-    data = records(tmp_path, small_parts().train[:1])
-    guarantee = trained(run_cli, data, tmp_path / "run")["guarantee"]
+    data = records(tmp_path, small_parts().train[:2])
+    guarantee = trained(run_cli, data, tmp_path / "run", "--batch-size", 2)["guarantee"]
     assert guarantee["delta"] > 0.4
     assert guarantee["verdict"] == "no-guarantee"
     assert any("population" in reason for reason in guarantee["reasons"])

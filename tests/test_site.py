@@ -16,7 +16,7 @@ from docs.generators.pages import MADE
 ROOT = Path(__file__).parents[1]
 COMMANDS = list(commands())
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-LINKED = ("CONTRIBUTING.md", "examples/README.md")  # mkdocs checks those between pages
+LINKED = ("README.md", "CONTRIBUTING.md", "examples/README.md")  # mkdocs checks those between pages
 
 
 @pytest.mark.parametrize("name", MADE)

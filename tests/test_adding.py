@@ -237,7 +237,7 @@ def test_names_of_the_package_stay_what_they_are(replace: bool) -> None:
 
 @pytest.mark.parametrize("name", ["a.tsv", "a/b", "a+b", "", "A", 3])
 def test_a_name_can_be_neither_a_file_nor_a_combination(name: str) -> None:
-    with pytest.raises(InvalidInput, match="Expected a name of small letters"):
+    with pytest.raises(InvalidInput, match="Expected a name of lower-case letters"):
         DETECTORS.register(name, lambda labels: [])
 
 

@@ -309,10 +309,7 @@ def test_extreme_targets_are_reached_from_below(target: float) -> None:
     assert calibrate.noise_multiplier(RECIPE, target).guarantee().epsilon <= target
 
 
-@pytest.mark.parametrize("target", [0, -1, math.nan, math.inf, "3", True, 1e6])
-def test_targets_that_are_none_are_refused(target: Any) -> None:
+@pytest.mark.parametrize("target", [0, -1, math.nan, math.inf, "3", True])
+def test_invalid_targets_are_refused(target: Any) -> None:
     with pytest.raises(InvalidInput, match="epsilon"):
-        calibrate.steps(RECIPE, target if target != 0 else -1)
-    if target != 1e6:
-        with pytest.raises(InvalidInput, match="epsilon"):
-            calibrate.noise_multiplier(RECIPE, target)
+        calibrate.noise_multiplier(RECIPE, target)

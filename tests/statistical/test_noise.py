@@ -226,8 +226,6 @@ def test_draws_from_a_list() -> None:
     right, wrong = [0.5, 0.0, 0.3, 0.2], [0.52, 0.0, 0.28, 0.2]
     chosen = noise.Categorical(right).draw(SAMPLES, NoiseSource.seeded(8))
     assert distributions.choice_objections(chosen, right) == []
-    chosen = noise.draw_from(np.cumsum(right), SAMPLES, NoiseSource.seeded(8))
-    assert distributions.choice_objections(chosen, right) == []
     chosen = noise.Categorical(wrong).draw(SAMPLES, NoiseSource.seeded(8))
     assert distributions.choice_objections(chosen, right)
     chosen = noise.Categorical([0.5, 1e-3, 0.3, 0.2]).draw(SAMPLES, NoiseSource.seeded(8))

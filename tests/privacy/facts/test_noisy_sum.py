@@ -94,7 +94,7 @@ def test_losses_by_sampling() -> None:
     [
         ({"scale_source": ScaleSource.FIRST_BATCH}, ADD, "private gradient without noise"),
         ({"noise_stds": (2.0**-21,)}, ADD, "no longer Gaussian"),
-        ({"rank": 0, "workers": 2}, ADD, "share of worker 0 of 2"),
+        ({"rank": 0, "workers": 2}, ADD, "only the noise share of worker 0 of 2"),
         ({"sampling": Sampling.SHUFFLE, "pool": "epoch 0"}, ADD, "only the relation replace-one"),
         (
             {"contribution": Contribution.MIXED, "assignment": Assignment.POSITIONAL},
@@ -152,7 +152,7 @@ def test_json_both_ways() -> None:
         ({"scales": (1.0, 1.0)}, "one noise standard deviation for each of 2"),
         ({"scales": ()}, "one noise standard deviation for each of 0"),
         ({"scales": (-1.0,)}, "Expected every layer scale > 0"),
-        ({"noise_stds": (math.nan,)}, "Expected every one of noise_stds to be finite"),
+        ({"noise_stds": (math.nan,)}, "Expected each of noise_stds to be finite"),
         ({"noise_stds": (-1.0,)}, "Expected every noise standard deviation from 0"),
         ({"sampling_rate": None}, "Expected a sampling_rate with Poisson"),
         ({"sampling_rate": 1.5}, "Expected sampling_rate in"),

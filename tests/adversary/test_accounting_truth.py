@@ -286,9 +286,9 @@ def test_a_delta_too_large_says_why_in_good_english() -> None:
 
 
 def test_what_is_no_entry_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="entries of a ledger"):
+    with pytest.raises(InvalidInput, match="ledger entries"):
         several_runs([["epoch 0"]])  # type: ignore[list-item]
-    with pytest.raises(InvalidInput, match="entries of a ledger"):
+    with pytest.raises(InvalidInput, match="ledger entries"):
         account(["epoch 0"], unit=Unit.USER, relation=ADD, delta=1e-6)  # type: ignore[list-item]
 
 

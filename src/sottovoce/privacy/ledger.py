@@ -476,7 +476,7 @@ class Ledger:
                 reached = (
                     f"would bring epsilon to {rounded_up(after.epsilon)}, above"
                     if after.holds
-                    else f"has no guarantee ({after.reasons[0]}), against"
+                    else f"would give no guarantee ({after.reasons[0]}), against"
                 )
                 raise BudgetExceeded(
                     f"Spending this {fact.kind} {reached} the budget of {self.budget.epsilon:g} at "

@@ -88,5 +88,5 @@ def test_unlike_steps_are_refused() -> None:
     with pytest.raises(CannotAccount, match="different steps"):
         merge_workers([*ledgers, odd])
     other = Ledger(unit=Unit.USER, relation=Relation.ADD_OR_REMOVE)
-    with pytest.raises(CannotAccount, match="share unit and relation"):
+    with pytest.raises(CannotAccount, match="same unit and relation"):
         merge_workers([*ledgers, other])

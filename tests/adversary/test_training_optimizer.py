@@ -348,7 +348,7 @@ def test_the_steps_of_two_loops_are_paid_for_twice_and_one_is_refused() -> None:
 
     for parameter in training.model.parameters():
         parameter.grad = None
-    with pytest.raises(SottovoceError, match="handed out last"):
+    with pytest.raises(SottovoceError, match="Expected the current step"):
         work(first)
     with pytest.raises(SottovoceError):
         work(copy.copy(first))

@@ -89,7 +89,7 @@ def test_shuffled_epochs_use_everybody_once() -> None:
 
 
 def test_shuffled_batches_need_the_exact_population() -> None:
-    with pytest.raises(InvalidInput, match="Expected a population of 400"):
+    with pytest.raises(InvalidInput, match="Expected 400 examples, the planned population"):
         Batches(replace(PLAN, sampling=Sampling.SHUFFLE), list(numbered(399)), KEY)
 
 

@@ -294,7 +294,7 @@ def test_half_a_step_is_noticed() -> None:
     for batch in step:
         step.backward(losses_of(training.model, batch))
         break
-    with pytest.raises(InvalidInput, match="to its end"):
+    with pytest.raises(InvalidInput, match="all pieces of step 0"):
         next(steps)
 
 

@@ -102,7 +102,7 @@ class Plan:
             )
         if self.method is Method.EDP_SGD and self.micro_batch > 1:
             raise InvalidInput(
-                "Expected micro_batch=1 with edp-sgd, whose workers' batches are the micro-batches, "
+                "Expected micro_batch=1 with edp-sgd, which clips the batch of each worker, "
                 f"got {self.micro_batch}."
             )
         if self.method is not Method.EDP_SGD and (

@@ -115,7 +115,7 @@ def test_positional_chunks_are_fine_under_replace_one() -> None:
 
 @pytest.mark.parametrize("workers", [2, 8])
 def test_why_positional_chunks_are_refused(workers: int) -> None:
-    """One added record the records of every worker: the sum moves by 2 N C, not by 2 C."""
+    """Adding one record changes the records of every worker: the sum changes by 2 N C, not 2 C."""
     records = [(-1.0) ** (i + 1) * 10.0 ** (2 * i + 1) for i in range(2 * workers)]
     sign = -1 if records[-1] > 0 else 1
     added = [*records, sign * 10 * abs(records[-1])]

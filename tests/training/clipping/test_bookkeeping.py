@@ -269,7 +269,7 @@ def test_losses_must_be_one_for_each_example(reduce: str) -> None:
 def test_the_first_dimension_must_be_the_examples() -> None:
     model, x = make()
     keeper = BookKeeper(model)
-    with keeper.record(count=4), pytest.raises(InvalidInput, match="0 to be given a first dim"):
+    with keeper.record(count=4), pytest.raises(InvalidInput, match="input of 0 with a first dim"):
         model(x)
 
 
@@ -307,7 +307,7 @@ def test_calls_in_the_wrong_order() -> None:
 def test_the_number_of_examples_must_be_known() -> None:
     model, x = make()
     keeper = BookKeeper(model)
-    with keeper.record(), pytest.raises(InvalidInput, match="give record"):
+    with keeper.record(), pytest.raises(InvalidInput, match="use record"):
         model[0](x)
 
 

@@ -146,7 +146,7 @@ def test_what_the_kernel_cannot_read_is_left_to_torch(monkeypatch: pytest.Monkey
     assert kernel_for(repeated) is None
     assert gram_kernel_for(repeated) is compiled()
     for other in (x[:, :3], x.transpose(1, 2)):
-        with pytest.raises(TypeError, match="4 or more whole rows"):
+        with pytest.raises(TypeError, match="4 or more contiguous rows"):
             compiled().grams(other)
 
 

@@ -281,7 +281,7 @@ def test_a_delta_too_large_says_why_in_good_english() -> None:
     for unit in Unit:
         stated = account([], unit=unit, relation=ADD, delta=1e-3, population=101)
         assert not stated.holds
-        assert f"the data of one {unit} outright" in stated.reasons[0]
+        assert f"the data of one {unit} unchanged" in stated.reasons[0]
         assert account([], unit=unit, relation=ADD, delta=1e-3, population=100).holds
 
 

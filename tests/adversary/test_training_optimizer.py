@@ -253,7 +253,7 @@ def _train_with_head(
 def test_parameters_outside_of_the_model_are_refused(
     make: Callable[[nn.Module, nn.Module], Optimizer], method: str
 ) -> None:
-    with pytest.raises(SottovoceError, match=r"outside of it|parameters only"):
+    with pytest.raises(SottovoceError, match=r"outside the model|parameters only"):
         _train_with_head(make, method)
 
 

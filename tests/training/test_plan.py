@@ -1,4 +1,4 @@
-"""Plans: what will be done, known and calibrated before it is."""
+"""Plans: their guarantees and calibration before the run."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The analytic Gaussian against 60-digit references, and its own inverse."""
+"""The analytic Gaussian against 60-digit references."""
 
 import math
 

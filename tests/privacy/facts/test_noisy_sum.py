@@ -1,4 +1,4 @@
-"""The master formula, and what the fact of a training step objects to."""
+"""The master formula, and the objections of a training step."""
 
 import math
 from dataclasses import replace
@@ -81,7 +81,7 @@ def test_layers_clipped_apart_add_up() -> None:
 
 def test_losses_by_sampling() -> None:
     assert STEP.losses(ADD) == [(PoissonGaussianLoss(0.01, 1.0), 1)]
-    # The PLD accountant moves a replaced vector to the other side by itself.
+    # The PLD accountant applies the factor 2 of replace-one itself.
     assert STEP.losses(REPLACE) == [(PoissonGaussianLoss(0.01, 1.0), 1)]
     mixed = replace(STEP, contribution=Contribution.MIXED)
     assert mixed.losses(ADD) == [(PoissonGaussianLoss(0.01, 0.5), 1)]

@@ -1,4 +1,4 @@
-"""Merging the shares of workers: what the sum really carried."""
+"""Merging the shares of workers: the actual noise of the sum."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Draws from a list: shares of the 2**64 words, exact where it matters."""
+"""Categorical draws: the exact shares of the 2**64 words."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The contract of a keeper: what it leaves alone, refuses, and does with what is not finite."""
+"""The contract of a keeper: what it leaves unchanged, what it rejects, and non-finite values."""
 
 import copy
 
@@ -109,7 +109,7 @@ def test_activation_checkpointing(reentrant: bool) -> None:
         hidden = checkpoint(model[:2], x, use_reentrant=reentrant)
         return score(model[2](hidden), 5)
 
-    if reentrant:  # its graph is made in the backward pass, where no check can see it
+    if reentrant:  # its graph is built during backward, where it cannot be checked
         with pytest.raises(InvalidInput, match="use_reentrant=False"):
             assert_exact(model, losses, Partition(torch.arange(5), 5))
     else:

@@ -1,4 +1,4 @@
-"""`nn.MultiheadAttention` to itself and across, masked, and inside torch's encoder layer."""
+"""`nn.MultiheadAttention`: self- and cross-attention, masked, and in torch's encoder layer."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""Build hook: compile the kernels into the wheel, or leave a package of pure Python.
+"""Build hook: compile the kernels into the wheel, or build a pure Python wheel.
 
-A failure is no failure of the installation: without a kernel, numpy or torch computes the same.
+A failed compilation does not fail the installation: numpy or torch computes the same.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ COMPILER = Path("src/sottovoce/kernels.py")
 
 
 class KernelHook(BuildHookInterface):
-    """Runs before a wheel or an editable installation is made."""
+    """Runs before a wheel or an editable install is built."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
@@ -24,17 +24,17 @@ class KernelHook(BuildHookInterface):
             try:
                 built = compiler.build(source)
             except compiler.NotBuilt as reason:
-                self.app.display_info(f"Without the compiled kernel {source.stem}: {reason}.")
+                self.app.display_info(f"Skipped the compiled kernel {source.stem}: {reason}.")
                 continue
             build_data["artifacts"].append(f"/{built.relative_to(root).as_posix()}")
-            # A library belongs to a platform, and to no version of Python.
+            # The library depends on the platform, not on the Python version.
             build_data["pure_python"] = False
             platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
             build_data["tag"] = f"py3-none-{platform}"
 
 
 def _load(path: Path) -> ModuleType:
-    """Load a module of the package by its path, because the package is not installed yet."""
+    """Load a module by its path, because the package is not installed yet."""
     spec = importlib.util.spec_from_file_location("sottovoce_kernels", path)
     assert spec is not None
     assert spec.loader is not None

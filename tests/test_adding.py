@@ -227,17 +227,17 @@ def test_a_name_is_taken_once() -> None:
 
 @pytest.mark.parametrize("replace", [True, False])
 def test_names_of_the_package_stay_what_they_are(replace: bool) -> None:
-    with pytest.raises(InvalidInput, match="which is a detector of sottovoce"):
+    with pytest.raises(InvalidInput, match="which is a built-in detector"):
         DETECTORS.register("patterns", lambda labels: [], replace=replace)
     with pytest.raises(InvalidInput, match="to remove"):
         DETECTORS.remove("patterns")
-    with pytest.raises(InvalidInput, match="which is a metric of sottovoce"):
+    with pytest.raises(InvalidInput, match="which is a built-in metric"):
         METRICS.register("ser", lambda right, guess: (0, 1), replace=replace)
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a/b", "a+b", "", "A", 3])
 def test_a_name_can_be_neither_a_file_nor_a_combination(name: str) -> None:
-    with pytest.raises(InvalidInput, match="Expected a name of small letters"):
+    with pytest.raises(InvalidInput, match="Expected a name of lower-case letters"):
         DETECTORS.register(name, lambda labels: [])
 
 

@@ -1,4 +1,4 @@
-"""Checks of arguments whose messages all read the same: what was expected, then what came."""
+"""Argument checks with uniform messages: "Expected ..., got ..."."""
 
 import functools
 import math
@@ -18,7 +18,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 def number(name: str, value: Any) -> float:
-    """Return `value` as a float if it is a number by type: no text, no truth value, not complex.
+    """Return `value` as a float if its type is a real number: not text, bool or complex.
 
     >>> number("clip_norm", 2)
     2.0
@@ -31,11 +31,13 @@ def number(name: str, value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise InvalidInput(f"Expected {name} to be a number below 1e308, got more.") from None
+        raise InvalidInput(
+            f"Expected {name} to be a number below 1e308, got a larger one."
+        ) from None
 
 
 def whole(name: str, value: Any) -> int:
-    """Return `value` as an int if it is a whole number by type; True is none, and neither is 1.0.
+    """Return `value` as an int if its type is an integer: neither True nor 1.0.
 
     >>> whole("epochs", True)
     Traceback (most recent call last):
@@ -76,7 +78,7 @@ def between(name: str, value: float, low: float, high: float) -> float:
     3.0
     """
     number(name, value)
-    if not low <= value <= high:  # a whole number is compared as it is: 2^53 + 1 is no float
+    if not low <= value <= high:  # compare integers as integers: 2^53 + 1 is no float
         raise InvalidInput(f"Expected {name} from {low:g} to {high:g}, got {float(value):g}.")
     return value
 
@@ -90,7 +92,7 @@ def probability(name: str, value: float) -> float:
 
 
 def rate(name: str, value: float) -> float:
-    """A probability that may not be zero: nothing would ever be sampled."""
+    """Return `value` if it is a probability above zero: at zero nothing is ever sampled."""
     if not 0 < number(name, value) <= 1:
         raise InvalidInput(f"Expected {name} in (0, 1], got {float(value):g}.")
     return value
@@ -115,7 +117,7 @@ def one_of(name: str, value: str, choices: Collection[str]) -> str:
 
 
 def shape(value: Shape) -> tuple[int, ...]:
-    """Return the shape of an array as a tuple; a number stands for a vector of that length.
+    """Return the shape of an array as a tuple; an integer means a vector of that length.
 
     >>> shape(3), shape(())
     ((3,), ())
@@ -127,28 +129,28 @@ def shape(value: Shape) -> tuple[int, ...]:
 
 
 def parse_choices(instance: Any) -> None:
-    """Turn the text in every enum field of a dataclass into its member, or refuse it.
+    """Convert the text in every enum field of a dataclass to its member; reject unknown text.
 
-    Call it first in `__post_init__`: whoever types "poisson" gets Sampling.POISSON, and nobody
-    gets a setting that no comparison recognises.
+    Call it first in `__post_init__`: "poisson" becomes Sampling.POISSON, and a misspelt value
+    fails here instead of matching no comparison later.
     """
     for name, (choices, alternatives) in _choices_of(cast(Hashable, type(instance))).items():
         value = getattr(instance, name)
         if value is None and type(None) in alternatives:
             continue
         if callable(value) and any(option is not type(None) for option in alternatives):
-            continue  # a function of one's own beside the named ones
+            continue  # a user-defined function instead of a named choice
         if isinstance(value, tuple) and any(map(_is_tuple, alternatives)):
             continue
         object.__setattr__(instance, name, choice(name, value, choices))
 
 
 def parse_fields(instance: Any) -> None:
-    """Make every field of a dataclass what its declaration says, or refuse it.
+    """Convert every field of a dataclass to its declared type; reject values that do not fit.
 
-    Enums come from text (see `parse_choices`); a float may be given as any real number, but not
-    as text, NaN or infinity; a whole number is no bool. None stays where it is allowed, and what is
-    declared otherwise is left alone.
+    Enums are parsed from text (see `parse_choices`). A float may be any finite real number, but
+    not text; an int may not be a bool. None is kept where it is allowed; fields of other types are
+    not checked.
     """
     parse_choices(instance)
     for name, declared in _hints(cast(Hashable, type(instance))).items():
@@ -178,7 +180,7 @@ def _parsed(name: str, value: Any, declared: Any) -> Any:
         kind = typing.get_args(declared)[0]
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
             raise InvalidInput(f"Expected {name} to be a list, got {value!r}.")
-        return tuple(_parsed(f"every one of {name}", item, kind) for item in value)
+        return tuple(_parsed(f"each of {name}", item, kind) for item in value)
     return value
 
 
@@ -187,7 +189,7 @@ def _is_tuple(declared: Any) -> bool:
 
 
 def choice(name: str, value: Any, choices: type[E]) -> E:
-    """The member of `choices` that `value` is or spells.
+    """The member of `choices` that equals `value` or is named by it.
 
     >>> from sottovoce.privacy.guarantee import Unit
     >>> choice("unit", "user", Unit)
@@ -212,7 +214,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 @functools.cache
 def _choices_of(kind: type) -> dict[str, tuple[type[StrEnum], tuple[Any, ...]]]:
-    """The enum fields of a dataclass: the enum, and what else the field may hold."""
+    """The enum fields of a dataclass, each with its enum and the other types it may hold."""
     found: dict[str, tuple[type[StrEnum], tuple[Any, ...]]] = {}
     for name, declared in _hints(kind).items():
         union = typing.get_origin(declared) in (typing.Union, types.UnionType)

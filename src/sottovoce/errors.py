@@ -1,7 +1,7 @@
-"""The errors a person may meet. Each says what was expected, what came, and what to do.
+"""Errors shown to users. Each states what was expected, what was found, and what to do.
 
-All of them are `ValueError`s, so a caller who knows nothing of this package can still catch them;
-the command line prints their text as one sentence and exits with 2.
+All are `ValueError`s, so callers can catch them without importing this package; the command line
+prints the message and exits with status 2.
 """
 
 
@@ -10,7 +10,7 @@ class SottovoceError(ValueError):
 
 
 class InvalidInput(SottovoceError):
-    """An argument, an option or a file is not what it has to be."""
+    """An argument, an option or a file is invalid."""
 
 
 class MissingExtra(ModuleNotFoundError, SottovoceError):
@@ -18,16 +18,16 @@ class MissingExtra(ModuleNotFoundError, SottovoceError):
 
 
 class CannotAccount(SottovoceError):
-    """These facts may not be combined into one statement (a wrong unit, relation or notion)."""
+    """Facts of different units, relations or notions cannot be combined into one statement."""
 
 
 class BudgetExceeded(SottovoceError):
-    """Spending was refused, before anything was released, because it would overrun the budget."""
+    """A release was refused before it happened because it would exceed the budget."""
 
 
 class LedgerDamaged(SottovoceError):
-    """A ledger on disk cannot be trusted: a line was altered, or it belongs to something else."""
+    """A ledger file fails its integrity checks: altered, truncated, or a different ledger."""
 
 
 class UnchainedLedger(UserWarning):
-    """A ledger of an earlier version was read: nothing proves that it is whole."""
+    """A ledger of an earlier version was read, without a hash chain to verify it."""

@@ -1,8 +1,8 @@
-"""The compiled kernels: optional parts in C, each beside the Python that computes the same.
+"""Compiled kernels: optional C code, each with an equivalent Python fallback.
 
-`python -m sottovoce.kernels` compiles them by hand; an installation does it by itself
-(`hatch_build.py`), and goes on without a kernel if it cannot. That happens before the package
-exists, so this file imports nothing but the standard library.
+`python -m sottovoce.kernels` compiles them by hand; installation compiles them automatically
+(`hatch_build.py`) and skips a kernel that fails to compile. The build hook runs before the package
+is installed, so this file imports only the standard library.
 """
 
 import ctypes
@@ -31,42 +31,42 @@ Kernel = TypeVar("Kernel")
 
 
 class NotBuilt(Exception):
-    """Why there is no kernel. Nothing is broken: numpy or torch computes the same."""
+    """A kernel could not be compiled; numpy or torch computes the same."""
 
 
 class Unusable(Exception):
-    """Why a library is not used."""
+    """A compiled library cannot be used on this machine."""
 
 
 class FailedCheck(Unusable):
-    """The library runs, and does not compute what it should."""
+    """The library runs, but its results are wrong."""
 
 
 def library(source: Path, folder: Path | None = None) -> Path:
-    """Where the compiled kernel lies: beside its source, with the platform in its name."""
+    """Path of the compiled kernel: beside its source, with the platform in its name."""
     return (folder or source.parent) / f"_{source.stem}.{sysconfig.get_platform()}.so"
 
 
 def build(source: Path, folder: Path | None = None) -> Path:
-    """Compile a kernel into `folder`; `NotBuilt` says why that is not possible."""
+    """Compile a kernel into `folder`; raises `NotBuilt` with the reason."""
     if os.name != "posix" or platform.machine().lower() not in PROCESSORS:
-        raise NotBuilt(f"it is not written for {sysconfig.get_platform()}")
+        raise NotBuilt(f"{sysconfig.get_platform()} is not supported")
     built = library(source, folder)
     try:
-        # Compiled beside its place and moved there whole: who uses the old library keeps it.
+        # Compile to a temporary file and rename: processes that use the old library keep it.
         with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
             new = Path(scratch, built.name)
             _compile([*_compiler(), *FLAGS, "-o", str(new), str(source)])
             new.replace(built)
     except OSError as error:
-        raise NotBuilt(f"nothing can be written to {built.parent}") from error
+        raise NotBuilt(f"{built.parent} is not writable") from error
     return built
 
 
 def load(source: Path, open_library: Callable[[Path], Kernel]) -> Kernel | None:
-    """The kernel that was built for this installation, if it can be used.
+    """The kernel built for this installation; None if there is none or it cannot be used.
 
-    `open_library` checks it, and raises `Unusable` or `FailedCheck`.
+    `open_library` checks the library and raises `Unusable` or `FailedCheck`.
     """
     path = library(source)
     if not path.exists():
@@ -75,18 +75,18 @@ def load(source: Path, open_library: Callable[[Path], Kernel]) -> Kernel | None:
         return open_library(path)
     except FailedCheck as reason:
         warnings.warn(
-            f"The compiled kernel {source.stem} is not used: {reason}. The same is computed more "
-            "slowly without it. Build it anew with `python -m sottovoce.kernels`.",
+            f"The compiled kernel {source.stem} is not used: {reason}. Results are the same but "
+            "slower without it. Rebuild it with `python -m sottovoce.kernels`.",
             RuntimeWarning,
             stacklevel=3,
         )
-    except Unusable:  # another processor: nothing to mend
+    except Unusable:  # unsupported processor: nothing to fix
         pass
     return None
 
 
 def functions(path: Path, *names: str, needs: str) -> list[Any]:
-    """Functions of a library; the first of `names` says whether the processor has what it needs."""
+    """Load functions of a library; the first of `names` tests for processor support."""
     try:
         library = ctypes.CDLL(str(path))
         supported, *found = (getattr(library, name) for name in names)
@@ -98,7 +98,7 @@ def functions(path: Path, *names: str, needs: str) -> list[Any]:
 
 
 def _compiler() -> list[str]:
-    """The compiler that the variable CC names, or Python's own, without its flags."""
+    """The compiler in the variable CC, or the one Python was built with, without its flags."""
     named = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
     return shlex.split(named)[:1]
 
@@ -107,9 +107,9 @@ def _compile(command: list[str]) -> None:
     try:
         subprocess.run(command, check=True, capture_output=True, timeout=120)
     except FileNotFoundError as error:
-        raise NotBuilt(f"there is no C compiler {command[0]!r}") from error
+        raise NotBuilt(f"no C compiler {command[0]!r} was found") from error
     except (OSError, subprocess.SubprocessError) as error:
-        raise NotBuilt(f"{command[0]!r} could not compile it") from error
+        raise NotBuilt(f"{command[0]!r} failed to compile it") from error
 
 
 def main() -> None:
@@ -120,7 +120,7 @@ def main() -> None:
         except NotBuilt as reason:
             failures.append(f"The kernel {source.stem} was not built: {reason}.")
     if failures:
-        sys.exit("\n".join([*failures, "All is computed without them, more slowly."]))
+        sys.exit("\n".join([*failures, "sottovoce works without them, more slowly."]))
 
 
 if __name__ == "__main__":

@@ -281,14 +281,14 @@ def test_a_delta_too_large_says_why_in_good_english() -> None:
     for unit in Unit:
         stated = account([], unit=unit, relation=ADD, delta=1e-3, population=101)
         assert not stated.holds
-        assert f"the data of one {unit} outright" in stated.reasons[0]
+        assert f"the data of one {unit} unchanged" in stated.reasons[0]
         assert account([], unit=unit, relation=ADD, delta=1e-3, population=100).holds
 
 
 def test_what_is_no_entry_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="entries of a ledger"):
+    with pytest.raises(InvalidInput, match="ledger entries"):
         several_runs([["epoch 0"]])  # type: ignore[list-item]
-    with pytest.raises(InvalidInput, match="entries of a ledger"):
+    with pytest.raises(InvalidInput, match="ledger entries"):
         account(["epoch 0"], unit=Unit.USER, relation=ADD, delta=1e-6)  # type: ignore[list-item]
 
 
@@ -309,10 +309,7 @@ def test_extreme_targets_are_reached_from_below(target: float) -> None:
     assert calibrate.noise_multiplier(RECIPE, target).guarantee().epsilon <= target
 
 
-@pytest.mark.parametrize("target", [0, -1, math.nan, math.inf, "3", True, 1e6])
-def test_targets_that_are_none_are_refused(target: Any) -> None:
+@pytest.mark.parametrize("target", [0, -1, math.nan, math.inf, "3", True])
+def test_invalid_targets_are_refused(target: Any) -> None:
     with pytest.raises(InvalidInput, match="epsilon"):
-        calibrate.steps(RECIPE, target if target != 0 else -1)
-    if target != 1e6:
-        with pytest.raises(InvalidInput, match="epsilon"):
-            calibrate.noise_multiplier(RECIPE, target)
+        calibrate.noise_multiplier(RECIPE, target)

@@ -156,7 +156,7 @@ def test_two_seeded_trainings_are_two_also_where_they_share_names_of_epochs(
     one = both[0][1].guarantee(1e-5).epsilon
     assert compose(both).ledger.guarantee(1e-5).epsilon > 1.4 * one
     # The twin: pools that are told apart by the id of their ledger.
-    monkeypatch.setattr(merging, "_apart", lambda fact, _: fact)
+    monkeypatch.setattr(merging, "_with_pool_of", lambda fact, _: fact)
     assert compose(both).ledger.guarantee(1e-5).epsilon == one
 
 

@@ -393,7 +393,7 @@ def test_what_a_copy_withdrew_stays_withdrawn(tmp_path: Path) -> None:
 
 def test_a_ledger_of_other_people_is_not_united() -> None:
     other = Ledger(unit=Unit.TOKEN, relation=Relation.REPLACE_ONE)
-    with pytest.raises(CannotAccount, match="Expected a ledger of one user"):
+    with pytest.raises(CannotAccount, match="Expected a ledger that protects one user"):
         new().union(other)
 
 
@@ -569,7 +569,7 @@ def test_twin_pools_of_different_ledgers_by_name_alone(monkeypatch: pytest.Monke
     one, two = new(), new()
     for ledger in (one, two):
         ledger.spend(SHUFFLED, 10)
-    monkeypatch.setattr(merging, "_apart", lambda fact, source: fact)
+    monkeypatch.setattr(merging, "_with_pool_of", lambda fact, source: fact)
     whole = compose([("one", one), ("two", two)]).ledger
     assert epsilon(whole, 1e-5) == pytest.approx(epsilon(one, 1e-5))
 
@@ -589,7 +589,7 @@ def test_ledgers_of_different_units_or_relations_are_not_added() -> None:
         Ledger(unit=Unit.TOKEN, relation=Relation.REPLACE_ONE),
         new(Relation.ADD_OR_REMOVE),
     ):
-        with pytest.raises(CannotAccount, match="share unit and relation"):
+        with pytest.raises(CannotAccount, match="same unit and relation"):
             compose([("a", new()), ("b", other)])
 
 
@@ -633,7 +633,7 @@ def test_a_closed_ledger_takes_nothing(tmp_path: Path) -> None:
     ledger.close()
     ledger.close()
     for attempt in (lambda: ledger.spend(HALF), ledger.new_run, lambda: ledger.void("why")):
-        with pytest.raises(InvalidInput, match="was closed"):
+        with pytest.raises(InvalidInput, match="got a closed one"):
             attempt()
     assert epsilon(ledger) == epsilon(Ledger.read(path)) == 0.5
 
@@ -699,7 +699,7 @@ OLD = (OLD_HEADER, {"spend": SHUFFLED.to_json(), "count": 1}, {"again": 2})
 def test_old_files_are_read_and_continued_with_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     path.write_bytes(old_file(*OLD))
-    with pytest.warns(UnchainedLedger, match="carry no hashes"):
+    with pytest.warns(UnchainedLedger, match="without hashes"):
         assert Ledger.read(path).entries == (Entry(SHUFFLED, 3),)
     with pytest.warns(UnchainedLedger), opened(path) as ledger:
         ledger.spend(SHUFFLED)
@@ -732,7 +732,7 @@ def test_an_old_file_with_a_changed_byte_is_refused(tmp_path: Path) -> None:
 
 
 def test_old_copies_in_json_are_read_with_a_warning() -> None:
-    with pytest.warns(UnchainedLedger, match="carries no hash"):
+    with pytest.warns(UnchainedLedger, match="has no hash"):
         old = Ledger.from_json({"records": [*OLD[:1], {"spend": HALF.to_json(), "count": 3}]})
     assert epsilon(old) == 1.5
     # Two ledgers without ids are never taken for copies of one.

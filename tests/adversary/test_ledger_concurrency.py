@@ -177,7 +177,7 @@ def test_twin_without_the_look_at_the_path_entries_are_lost(
     path = tmp_path / "ledger.jsonl"
     opened(path).close()
     replaced_while_locking(path, monkeypatch)
-    monkeypatch.setattr(Journal, "_check_in_place", lambda self: None)
+    monkeypatch.setattr(Journal, "_check_unchanged", lambda self: None)
     with opened(path) as ledger:
         ledger.spend(HALF)
     assert epsilon(Ledger.read(path)) == 0
@@ -223,7 +223,7 @@ def test_a_file_that_changes_under_the_ledger_stops_it(
             ledger.spend(HALF)
     assert epsilon(ledger) == 0.5
     # The twin: without the look at the file, the ledger spends on.
-    monkeypatch.setattr(Journal, "_check_in_place", lambda self: None)
+    monkeypatch.setattr(Journal, "_check_unchanged", lambda self: None)
     ledger.spend(HALF)
     assert epsilon(ledger) == 1.0
 

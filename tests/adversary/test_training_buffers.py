@@ -222,7 +222,7 @@ OWN: dict[str, Callable[[], nn.Module]] = {
     "spectral norm": lambda: flat(parametrizations.spectral_norm(nn.Linear(6, 6))),
     "weight norm": lambda: flat(parametrizations.weight_norm(nn.Linear(6, 6))),
     "lazy": lambda: flat(nn.LazyLinear(6)),
-    "replaced on the object": lambda: _replaced(),
+    "replaced on the instance": lambda: _replaced(),
 }
 
 

@@ -100,7 +100,7 @@ def test_workers_that_disagree_are_refused_on_every_rank(found: list[dict[str, s
                 assert happened == "holds", case
             else:
                 what = case.partition(":")[0]
-                assert f"got other {what}" in happened, (case, happened)
+                assert f"got different {what}" in happened, (case, happened)
 
 
 def test_unasked_they_train_with_a_false_statement(found: list[dict[str, str]]) -> None:

@@ -125,7 +125,7 @@ def test_one_unit_a_page() -> None:
 
 def test_gaussian_noise_has_no_pure_epsilon() -> None:
     assert guarantee(STEP, delta=0.0).reasons == (
-        "Gaussian noise gives no pure epsilon; state a delta above 0",
+        "Gaussian noise gives no pure epsilon; use a delta above 0",
     )
 
 

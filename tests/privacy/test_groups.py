@@ -58,7 +58,7 @@ def test_without_sampling_a_group_moves_the_sum_so_many_times_as_far(size: int) 
 def test_in_shuffled_batches_a_user_is_worst_with_all_examples_in_one_batch() -> None:
     found = of_group(shuffled(), 3, 7, relation=REPLACE)
     assert found == pytest.approx(gaussian.epsilon_of(3 * 2 / 8, 1e-5))
-    # Any other deal of three examples to the batches costs less.
+    # Any other split of three examples over the batches costs less.
     for deal in ((2, 1), (1, 1, 1)):
         mu = gaussian.compose(k * 2 / 8 for k in deal)
         assert gaussian.epsilon_of(mu, 1e-5) <= found

@@ -1,4 +1,4 @@
-"""What may be said: the sentence, JSON both ways, and what is refused."""
+"""Guarantees: the sentence, the JSON round trip, and invalid values."""
 
 import json
 import math

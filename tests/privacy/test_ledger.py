@@ -1,4 +1,4 @@
-"""The ledger: budgets refused beforehand, runs compressed, and files that survive kill -9."""
+"""The ledger: budget checks before release, compressed runs, and crash-safe files."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def test_a_refused_spending_leaves_no_trace_on_disk(tmp_path: Path) -> None:
 
 def test_what_has_no_guarantee_does_not_fit_any_budget() -> None:
     ledger = new_ledger(Budget(epsilon=1e6, delta=1e-5))
-    with pytest.raises(BudgetExceeded, match="comes with no guarantee"):
+    with pytest.raises(BudgetExceeded, match="would give no guarantee"):
         ledger.spend(replace(STEP, scale_source=ScaleSource.FIRST_BATCH))
 
 
@@ -149,7 +149,7 @@ def test_a_ledger_is_not_continued_as_another_one(tmp_path: Path) -> None:
         Ledger.open(path, unit=Unit.USER, relation=Relation.ADD_OR_REMOVE)
     with pytest.raises(InvalidInput, match="Expected the budget of"):
         open_ledger(path, Budget(epsilon=9.0, delta=1e-5))
-    open_ledger(path).close()  # no budget given: the one in the file goes on
+    open_ledger(path).close()  # no budget given: the one in the file applies
     assert Ledger.read(path).budget == Budget(epsilon=1.0, delta=1e-5)
 
 
@@ -173,7 +173,7 @@ def test_a_crash_anywhere_leaves_at_least_what_was_acknowledged(tmp_path: Path) 
     for cut in sorted(cuts - {len(whole)}):
         path.write_bytes(whole[:cut])
         complete_lines = whole[:cut].count(b"\n") - 1
-        # A whole line that lacks only its end may have been acted upon or not: it counts.
+        # A complete line without its newline may have been acted on, so it counts.
         counted = min(complete_lines + (whole[cut : cut + 1] == b"\n"), 5)
         assert spent_steps(path) == counted
         assert path.read_bytes() == whole[:cut]

@@ -33,7 +33,7 @@ def test_a_wrong_rate_would_be_seen(factor: float) -> None:
 
 
 def test_fixed_size_batches_would_be_seen() -> None:
-    """A sampler that always takes q n records has the right mean and the wrong privacy."""
+    """A sampler of fixed size q n has the right mean but the wrong privacy."""
     sizes = np.full(200, 200)
     assert not 0.7 < sizes.var() / (0.01 * 0.99 * len(IDS)) < 1.4
 
@@ -60,7 +60,7 @@ def test_adding_a_record_moves_no_other(ids: list[str], added: str) -> None:
 
 
 def test_why_positions_would_not_do() -> None:
-    """Dealing by position moves nearly everybody when one record is added at the front."""
+    """Assignment by position moves nearly all records when one is added at the front."""
     dealt = np.arange(100) % 4
     dealt_with_one_more = np.arange(101) % 4
     assert (dealt != dealt_with_one_more[1:]).all()

@@ -20,7 +20,6 @@ from sottovoce.privacy.recipes import Decay, FederateRecipe, Kernel
 from sottovoce.privacy.recipes.deid import (
     histogram_threshold,
     replace_probability,
-    singleton_leak,
 )
 from sottovoce.privacy.recipes.federate import kernel_weights
 
@@ -145,8 +144,6 @@ def test_deid_vectors() -> None:
         loss = TokenLoss(row["p"], row["pi_min"])
         found = tokens.epsilon_of([(loss, row["tokens"])], row["delta"])
         assert found == pytest.approx(row["epsilon"], abs=1e-5)
-    for row in vectors["singleton_leak_same_corpus"]:
-        assert singleton_leak(row["n"], row["p"]) == pytest.approx(row["probability"], abs=1e-6)
     for row in vectors["histogram_threshold"]:
         found = histogram_threshold(row["epsilon_h"], row["delta"])
         assert found == pytest.approx(row["threshold"], abs=1e-6)

@@ -1,4 +1,4 @@
-"""Does a sample come from the distribution it should? The testers of every kind of noise.
+"""Goodness-of-fit tests for all kinds of noise.
 
 A tester returns the list of its objections: empty means "may well be right". Testers are tested
 too: each test of noise has a twin that gives the tester noise of 0.7 and 1.3 times the scale, or
@@ -27,8 +27,8 @@ SCALE_ERROR = 0.02
 CELLS = 256
 # A cell of the chi-square test needs this many expected draws for the test to be exact enough.
 LEAST_EXPECTED = 20
-# The tail beyond this probability (both sides together) is counted apart: a missing tail is too
-# small a change for the other tests.
+# The tail beyond this probability (both sides together) is tested separately: the other
+# tests would not detect a missing tail.
 TAIL = 2e-4
 
 Reals = NDArray[np.floating[Any]]
@@ -98,7 +98,7 @@ def discrete_objections(sample: NDArray[np.int64], target: Target) -> list[str]:
     expected = np.diff(target.cdf(edges), prepend=0.0, append=1.0) * sample.size
     observed = np.bincount(np.searchsorted(edges, sample), minlength=len(expected))
     keep = expected >= LEAST_EXPECTED
-    # The rare values, tails included, make one cell together.
+    # Rare values, including the tails, are merged into one cell.
     expected = np.append(expected[keep], expected[~keep].sum())
     observed = np.append(observed[keep], observed[~keep].sum())
     statistic = float(((observed - expected) ** 2 / np.maximum(expected, 1)).sum())
@@ -125,7 +125,7 @@ def choice_objections(chosen: NDArray[Any], probabilities: list[float]) -> list[
 
 
 def _scale_objections(sample: NDArray[Any], std: float) -> list[str]:
-    # About the known mean 0, so that a shifted sample is noticed as well.
+    # About the known mean 0, so that a shifted sample is detected as well.
     ratio = math.sqrt(float(np.mean(np.square(sample, dtype=np.float64)))) / std
     if abs(ratio - 1) <= SCALE_ERROR:
         return []

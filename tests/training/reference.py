@@ -1,4 +1,4 @@
-"""The plain way: one backward pass for each group. What book-keeping must agree with."""
+"""Reference implementation: one backward pass per group, compared with book-keeping."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ seeds = st.integers(0, 2**31 - 1)
 
 @dataclass(frozen=True)
 class Partition:
-    """Groups as `BookKeeper.record` takes them; None: every example its own."""
+    """Groups for `BookKeeper.record`; None: every example is its own group."""
 
     groups: Tensor | None
     count: int
@@ -46,7 +46,7 @@ def assert_exact(
     partition: Partition,
     tolerance: float | None = None,
 ) -> None:
-    """Norms by layer and weighted sums, flat and by layer, equal those of the plain way."""
+    """Norms by layer and weighted sums, flat and by layer, equal those of the reference."""
     keeper = BookKeeper(model)
     gradients = loop_over_groups(model, losses, partition)
     if tolerance is None:
@@ -98,7 +98,7 @@ def layer_of(keeper: BookKeeper, name: str) -> int:
 
 
 def assert_close(actual: Tensor, expected: Tensor, tolerance: float) -> None:
-    """Relative to the largest number: small ones beside it are rounding errors of a sum."""
+    """Relative to the largest number; much smaller ones may be rounding errors."""
     assert actual.shape == expected.shape
     scale = expected.abs().max().clamp(min=1e-3) if expected.numel() else torch.ones(())
     torch.testing.assert_close(
@@ -107,7 +107,7 @@ def assert_close(actual: Tensor, expected: Tensor, tolerance: float) -> None:
 
 
 class Scored(nn.Module):
-    """One loss for each example out of whatever a layer returns, with random, uneven weights."""
+    """One loss per example from any layer output, with random weights."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class Scored(nn.Module):
 
 
 def score(outputs: Tensor, examples: int) -> Tensor:
-    """A smooth loss that treats every number differently, so that no two gradients agree."""
+    """A smooth loss that weights every number differently, so that all gradients differ."""
     flat = outputs.reshape(examples, outputs.numel() // examples if examples else 0)
     factors = torch.linspace(-1, 2, flat.shape[1], dtype=flat.dtype)
     return (flat.sin() * factors).sum(1)

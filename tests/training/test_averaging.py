@@ -39,5 +39,5 @@ def test_another_models_average_is_refused() -> None:
     small = TailAverage([nn.Parameter(torch.ones(3))], start=0)
     large = TailAverage([nn.Parameter(torch.ones(4))], start=0)
     large.add(0)
-    with pytest.raises(InvalidInput, match="another one's"):
+    with pytest.raises(InvalidInput, match="another model"):
         small.load_state_dict(large.state_dict())

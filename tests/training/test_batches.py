@@ -1,4 +1,4 @@
-"""Batches: who is in a step, in groups that are never split."""
+"""Batches: the sample of each step, in groups that are never split."""
 
 from collections import Counter
 from dataclasses import replace
@@ -58,8 +58,8 @@ def test_micro_batches_are_dealt_independently_and_stay_whole() -> None:
     sizes = torch.cat([piece.sizes for piece in pieces])
     assert len(sizes) <= plan.divisor
     assert int(sizes.sum()) == len(examples(pieces))
-    assert sizes.float().std() > 0  # sizes vary: nobody is dealt by position
-    # Leaving one record out moves nobody else.
+    assert sizes.float().std() > 0  # sizes vary: assignment is not by position
+    # Removing one record moves no other.
     removed = examples(pieces)[0]
     fewer = Batches(plan, [name for i, name in enumerate(ids) if i != removed], KEY).pieces(0)
     assert len(examples(fewer)) == len(examples(pieces)) - 1
@@ -89,7 +89,7 @@ def test_shuffled_epochs_use_everybody_once() -> None:
 
 
 def test_shuffled_batches_need_the_exact_population() -> None:
-    with pytest.raises(InvalidInput, match="Expected a population of 400"):
+    with pytest.raises(InvalidInput, match="Expected 400 examples, the planned population"):
         Batches(replace(PLAN, sampling=Sampling.SHUFFLE), list(numbered(399)), KEY)
 
 

@@ -1,4 +1,4 @@
-"""Noise on tensors of every kind: the right deviation everywhere, and nothing else is touched."""
+"""Noise on all kinds of tensors: the right standard deviation, and no other memory is changed."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from sottovoce.training.noise import TensorNoise
 
 N = 60_000
 
-# Ways to come by a tensor of N elements.
+# Ways to create a tensor of N elements.
 KINDS: dict[str, Callable[[], Tensor]] = {
     "float32": lambda: torch.zeros(300, 200),
     "float64": lambda: torch.zeros(N, dtype=torch.float64),
@@ -62,10 +62,10 @@ def test_every_kind_of_tensor(
     assert tensor.numel() == N
     TensorNoise(source).add([tensor], 3.0)
     assert is_right(tensor, 3.0)
-    # The twins: other deviations are told apart.
+    # The twins: other standard deviations are detected.
     assert not is_right(tensor, 0.7 * 3.0)
     assert not is_right(tensor, 1.3 * 3.0)
-    # No value serves two elements. (A bfloat16 has too few values to tell.)
+    # No value is used twice. (bfloat16 has too few values to check this.)
     if tensor.dtype != torch.bfloat16:
         assert distinct(tensor) > 0.98
 

@@ -1,4 +1,4 @@
-"""Plans: what will be done, known and calibrated before it is."""
+"""Plans: their guarantees and calibration before the run."""
 
 from dataclasses import replace
 
@@ -83,9 +83,9 @@ def test_edpsgd_as_printed_has_a_claim_and_no_guarantee() -> None:
         ({"batch_size": 2000}, "Expected batch_size from 1 to the population"),
         ({"batch_size": 0}, "Expected batch_size from 1"),
         ({"micro_batch": 7}, "Expected a batch_size that is a multiple"),
-        ({"micro_batch": 5, "method": Method.EDP_SGD}, "Expected no micro_batch with edp-sgd"),
-        ({"alpha_source": ScaleSource.DP}, "with edp-sgd only"),
-        ({"noise_split": NoiseSplit.PAPER}, "with edp-sgd only"),
+        ({"micro_batch": 5, "method": Method.EDP_SGD}, "Expected micro_batch=1 with edp-sgd"),
+        ({"alpha_source": ScaleSource.DP}, "only with edp-sgd"),
+        ({"noise_split": NoiseSplit.PAPER}, "only with edp-sgd"),
         ({"clip_norm": -1.0}, "Expected clip_norm > 0"),
         ({"noise_multiplier": 0.0}, "Expected noise multiplier > 0"),
         ({"delta": 0.0}, "Expected delta > 0"),

@@ -1,4 +1,4 @@
-"""Private training as a whole: the same as the slow loop, with the noise that the ledger states."""
+"""Private training end to end: equal to the textbook loop, with the noise in the ledger."""
 
 import math
 from collections.abc import Callable
@@ -90,7 +90,7 @@ def test_what_ran_costs_what_was_planned(plan: Plan) -> None:
 
 @pytest.mark.parametrize("plan", [PLAN, replace(PLAN, population=30, batch_size=6, unit=Unit.USER)])
 def test_book_keeping_takes_the_steps_of_the_loop(plan: Plan) -> None:
-    """Same sample, same noise: exact clipping in one pass equals one backward a unit."""
+    """Same sample, same noise: exact clipping in one pass equals one backward pass per unit."""
     quick, slow = small_model(), small_model()
     run(start(replace(plan, clip_norm=0.3), quick))
     run(start(replace(plan, clip_norm=0.3, method=Method.TEXTBOOK), slow))
@@ -107,7 +107,7 @@ def test_virtual_batches_change_nothing(plan: Plan) -> None:
 
 
 def test_a_batch_of_one_user_is_one_clipped_gradient() -> None:
-    """More examples than a piece holds, and all of them one person's."""
+    """A user with more examples than fit into one piece."""
     plan = replace(PLAN, population=1, batch_size=1, unit=Unit.USER, clip_norm=0.01)
     plan = replace(plan, noise_multiplier=1e-5)
     model, slow = small_model(), small_model()
@@ -122,7 +122,7 @@ def test_a_batch_of_one_user_is_one_clipped_gradient() -> None:
 
 
 def test_edpsgd_by_hand() -> None:
-    """One worker, everybody in the batch: scale, clip, rescale, divide, as Algorithm 1 has it."""
+    """One worker, all examples in the batch: scale, clip, rescale, divide, as in Algorithm 1."""
     model = small_model()
     scales = LayerScales.from_shapes(model)
     plan = replace(
@@ -294,7 +294,7 @@ def test_half_a_step_is_noticed() -> None:
     for batch in step:
         step.backward(losses_of(training.model, batch))
         break
-    with pytest.raises(InvalidInput, match="to its end"):
+    with pytest.raises(InvalidInput, match="all pieces of step 0"):
         next(steps)
 
 
@@ -341,7 +341,7 @@ def test_a_resumed_run_continues_its_ledger(tmp_path: Path) -> None:
     training = start(plan, small_model(), ledger=tmp_path / "ledger.jsonl")
     run(training, steps=5)
     training.save(tmp_path / "checkpoint.pt", {"seen": torch.ones(2), "epochs": 1})
-    run(training, steps=7)  # two steps that the checkpoint does not know
+    run(training, steps=7)  # two steps after the checkpoint
     training.close()
 
     again = start(plan, small_model(), ledger=tmp_path / "ledger.jsonl")
@@ -406,7 +406,7 @@ def test_scales_follow_what_they_are_taken_from() -> None:
     public = LayerScales.from_public(model, lambda: losses_of(model, torch.arange(10)).mean())
     assert len(set(public.alpha)) == 3
     assert LayerScales.ones(model).proportional_to([0, 0, 0]).alpha == (1, 1, 1)
-    # What told nothing counts as average; what noise made negative is small.
+    # A norm of zero counts as average; a negative one, caused by noise, as small.
     assert shapes.proportional_to([0.0, 3.0, math.nan]).alpha == (1, 1, 1)
     small = shapes.proportional_to([1.0, 0.0, -2.0])
     assert small.alpha == pytest.approx((2**0.5, 1, SMALLEST_SHARE))

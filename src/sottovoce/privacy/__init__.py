@@ -1,7 +1,7 @@
-"""Guarantees: what mechanisms did, what that costs, and the ledger that keeps it.
+"""Privacy accounting: executed mechanisms, their guarantees, and the ledger that records them.
 
-Facts (`privacy.facts`) say what was executed, recipes (`privacy.recipes`) what is planned. The
-names below are imported when they are first used.
+Facts (`privacy.facts`) describe what was executed, recipes (`privacy.recipes`) what is planned. The
+names below are imported on first use.
 """
 
 from typing import TYPE_CHECKING

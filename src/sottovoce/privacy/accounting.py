@@ -1,8 +1,8 @@
-"""From executed facts to a guarantee: the losses they cause, the tightest valid accountant, named.
+"""From executed facts to a guarantee: their privacy losses and the tightest valid accountant.
 
-Nothing here is told a noise multiplier by a person. Facts that cannot be vouched for lead to the
-verdict "no-guarantee" with reasons; facts that cannot be put on one page (another unit, metric and
-plain epsilon) are refused.
+Noise multipliers are computed from facts, never entered by hand. Facts that cannot be accounted
+lead to the verdict "no-guarantee" with reasons; facts that cannot be combined (different units,
+metric and plain epsilon) are rejected.
 """
 
 import itertools
@@ -37,12 +37,12 @@ from sottovoce.privacy.guarantee import (
     largest_delta,
 )
 
-# Pools whose members cannot be ordered are tried out in every combination, up to this many.
+# If the members of pools cannot be ordered, all combinations are evaluated, up to this many.
 _MOST_COMBINATIONS = 10_000
 
-# Above it, a count is no longer exact as a floating-point number.
+# Larger counts are not exact as floating-point numbers.
 LARGEST_COUNT = 2**53
-# Below it, probabilities run out of floating-point numbers.
+# Smaller probabilities underflow.
 SMALLEST_DELTA = 1e-200
 
 Losses = Sequence[tuple[Loss, int]]
@@ -50,7 +50,7 @@ Losses = Sequence[tuple[Loss, int]]
 
 @dataclass(frozen=True)
 class Entry:
-    """One fact and how often it happened."""
+    """A fact and the number of times it was executed."""
 
     fact: Fact
     count: int = 1
@@ -73,11 +73,11 @@ def account(
     assumptions: Sequence[str] = (),
     not_covered: Sequence[str] = (),
 ) -> Guarantee:
-    """The guarantee that everything in `entries` together gives to one unit.
+    """The guarantee that all `entries` together give to one unit.
 
-    `population` is how many units there are, as far as that is public: a delta above one tenth of
-    one over it guarantees nothing. Where it is unknown, the statement says up to which population
-    its delta is small enough.
+    `population` is the public number of units: a delta above 0.1 / population gives no guarantee.
+    Without it, the guarantee lists as an assumption the largest population for which its delta is
+    small enough.
 
     >>> from sottovoce.privacy.facts import NoisySum
     >>> step = NoisySum(unit=Unit.EXAMPLE, clip_norm=1, noise_stds=(1.0,), sampling_rate=0.007)
@@ -117,9 +117,9 @@ def derive(
     not_covered: Sequence[str],
     group_size: int = 1,
 ) -> Guarantee:
-    """The guarantee to a unit that consists of `group_size` of the units that the facts are about.
+    """The guarantee to a unit that consists of `group_size` units of the facts.
 
-    Call `account`, or `groups.group_guarantee`: they check that unit and facts belong together.
+    Call `account` or `groups.group_guarantee` instead: they check that unit and facts match.
     """
     relation = _validate.choice("relation", relation, Relation)
     delta = checked_delta(delta)
@@ -137,8 +137,8 @@ def derive(
     )
     epsilon, accountant = math.inf, "none"
     if not objections:
-        # A metric epsilon is for every unit of distance. What several releases save at a delta is
-        # saved at one distance only (a loss of d times the size costs more than d times as much).
+        # A metric epsilon is per unit of distance. Advanced composition at delta > 0 would hold at
+        # one distance only (a loss d times as large costs more than d times as much).
         spendable = 0.0 if notion is Notion.METRIC_DP else delta
         epsilon, accountant = _worst_combination(entries, spendable, relation, group_size)
         if math.isinf(epsilon):
@@ -158,7 +158,7 @@ def derive(
 
 
 def checked_delta(delta: float) -> float:
-    """Refuse a delta that is no probability, or above 0 but too small to compute with."""
+    """Reject a delta that is no probability, or positive but too small to compute with."""
     delta = _validate.number("delta", delta)
     if 0 < _validate.delta(delta) < SMALLEST_DELTA:
         raise InvalidInput(f"Expected a delta of 0 or of at least 1e-200, got {delta:g}.")
@@ -166,33 +166,32 @@ def checked_delta(delta: float) -> float:
 
 
 def delta_objections(delta: float, unit: Unit, population: int | None) -> list[str]:
-    """Why this delta is no guarantee for so many units, if it is none."""
+    """Why this delta is too large for a population of this size; empty if it is not."""
     largest = largest_delta(1 if population is None else population)
     if delta <= largest:
         return []
-    size = "even of one" if population is None else f"of {population}"
+    size = "one" if population is None else f"{population}"
     return [
-        f"delta {delta:g} is above {largest:.3g}, one tenth of one over a population {size}: such "
-        f"a guarantee would allow publishing the data of one {unit} outright"
+        f"delta {delta:g} is above {largest:.3g}, the limit for a population of {size} (0.1 over "
+        f"the population): such a delta would allow publishing the data of one {unit} unchanged"
     ]
 
 
 def delta_assumptions(delta: float, unit: Unit, population: int | None) -> list[str]:
-    """Up to how many units delta is small enough, where nobody said how many there are."""
+    """The largest population for which delta is small enough, if none was given."""
     if population is not None or not 0 < delta <= largest_delta(1):
         return []
     most = math.floor(DELTA_SHARE / delta * (1 + 1e-12))
     return [
-        f"there are at most {most} {unit}s, so that delta is at most one tenth of one over their "
-        "number"
+        f"there are at most {most} {unit}s, so that delta is at most 0.1 divided by their number"
     ]
 
 
 def several_runs(runs: Iterable[Iterable[Entry]]) -> list[Entry]:
-    """Everything that several runs did to the same people, as entries of one account.
+    """The entries of several runs on data of the same people, for joint accounting.
 
-    A pool is disjoint within its run. Batches of two trainings are not, though both call their
-    first epoch "epoch 0": so the pools of each run get names of their own.
+    A pool is disjoint only within its run: two runs both have a pool "epoch 0", and their batches
+    overlap. So pools are renamed per run.
     """
     return [
         Entry(replace(entry.fact, pool=f"run {number}, {entry.fact.pool}"), entry.count)
@@ -206,12 +205,12 @@ def several_runs(runs: Iterable[Iterable[Entry]]) -> list[Entry]:
 def checked_entries(entries: Iterable[Entry]) -> list[Entry]:
     entries = list(entries)
     if not all(isinstance(entry, Entry) for entry in entries):
-        raise InvalidInput("Expected entries of a ledger, each a fact and its count.")
+        raise InvalidInput("Expected ledger entries, each a fact with a count.")
     return entries
 
 
 def tightest(losses: Losses, delta: float, relation: Relation) -> tuple[float, str]:
-    """The smallest epsilon that a valid accountant gives for these losses, and its name."""
+    """The smallest epsilon of the valid accountants for these losses, and the accountant's name."""
     stated = [(loss, n) for loss, n in losses if isinstance(loss, ApproximateLoss)]
     if stated:
         return _beside_stated(stated, losses, delta, relation)
@@ -234,12 +233,12 @@ def tightest(losses: Losses, delta: float, relation: Relation) -> tuple[float, s
     composed = pld.epsilon_of(losses, delta, relation)
     if not pld.is_precise(losses, delta):
         return min(
-            (composed, "analytic Gaussian, amplification disregarded"),
-            (rdp.epsilon_of(losses, delta, relation), "RDP, for its tiny delta"),
+            (composed, "analytic Gaussian, without amplification"),
+            (rdp.epsilon_of(losses, delta, relation), "RDP, because delta is very small"),
             (_pure_sum(losses), "pure composition"),
         )
     if composed > pld.LARGEST_EPSILON:
-        return composed, "analytic Gaussian, amplification disregarded"
+        return composed, "analytic Gaussian, without amplification"
     name = "PLD of the Poisson-sampled Gaussian" if sampled_only else "PLD"
     pure = _pure_sum(losses)
     return (pure, "pure composition") if pure < composed else (composed, name)
@@ -248,7 +247,7 @@ def tightest(losses: Losses, delta: float, relation: Relation) -> tuple[float, s
 def _worst_combination(
     entries: Sequence[Entry], delta: float, relation: Relation, group_size: int
 ) -> tuple[float, str]:
-    """Of each pool one member counts; where members cannot be ordered, the worst choice does."""
+    """Count one member of each pool: the worst combination where members cannot be ordered."""
     certain: list[tuple[Loss, int]] = []
     pools: dict[str, list[Losses]] = defaultdict(list)
     undivided = _pools_of_one_kind(entries, relation)
@@ -258,8 +257,8 @@ def _worst_combination(
             for one, n in entry.fact.losses(relation)
             for loss, times in [of_group(one, group_size)]
         ]
-        # A group may be spread over the members of a pool. Where all have one kind of loss, none
-        # is worse than having the whole group in one of them; else every member counts.
+        # A group may be spread over the members of a pool. If all have one kind of loss, the worst
+        # case is the whole group in one member; otherwise every member counts.
         pool = entry.fact.pool
         if pool is None or (group_size > 1 and pool not in undivided):
             certain += [(loss, n * entry.count) for loss, n in losses]
@@ -268,8 +267,8 @@ def _worst_combination(
     choices = [_undominated(members) for members in pools.values()]
     if math.prod(len(choice) for choice in choices) > _MOST_COMBINATIONS:
         raise CannotAccount(
-            f"Expected at most {_MOST_COMBINATIONS} combinations of unlike releases in pools, got "
-            "more; give the members of a pool the same mechanism."
+            f"Expected at most {_MOST_COMBINATIONS} combinations of different releases in pools, "
+            "got more: use the same mechanism for all members of a pool."
         )
     return max(
         tightest(_merged(itertools.chain(certain, *picked)), delta, relation)
@@ -305,7 +304,7 @@ def _covers(worse: Losses, other: Losses) -> bool:
 def _beside_stated(
     stated: Sequence[tuple[ApproximateLoss, int]], losses: Losses, delta: float, relation: Relation
 ) -> tuple[float, str]:
-    """Where an (epsilon, delta) is all that is known, both are simply added to the rest."""
+    """Basic composition: add the (epsilon, delta) of mechanisms known only by them to the rest."""
     spent_epsilon = sum(loss.epsilon * count for loss, count in stated)
     spent_delta = sum(loss.delta * count for loss, count in stated)
     if spent_delta > delta:
@@ -336,7 +335,7 @@ def _why_infinite(
         for entry in entries
         for loss, _ in entry.fact.losses(relation)
     ):
-        return ("Gaussian noise gives no pure epsilon; state a delta above 0",)
+        return ("Gaussian noise gives no pure epsilon; use a delta above 0",)
     unbounded = [
         entry.fact
         for entry in entries
@@ -351,8 +350,8 @@ def _common_notion(facts: Sequence[Fact]) -> Notion:
     notions = {fact.notion for fact in facts if not isinstance(fact, Unprotected)}
     if len(notions) > 1:
         raise CannotAccount(
-            "Expected plain and metric differential privacy in ledgers of their own, got both: "
-            "a metric epsilon is per unit of distance and cannot be added to a plain one."
+            "Expected plain and metric differential privacy in separate ledgers, got both: a "
+            " metric epsilon is per unit of distance and cannot be added to a plain one."
         )
     return notions.pop() if notions else Notion.DP
 

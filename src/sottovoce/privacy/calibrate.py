@@ -1,7 +1,7 @@
-"""Calibration: the noise, the steps or the replacement probability for a target epsilon.
+"""Calibration: the least noise for a target epsilon.
 
-Every answer is checked with the accountant itself and approached from below: the epsilon it leads
-to is at most the target, and within 0.1 % of it where the quantity is continuous.
+The result is checked with the accountant itself: its epsilon is at most the target, and within
+0.1 % of it.
 """
 
 import math
@@ -12,19 +12,14 @@ from typing import Protocol, TypeVar
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.recipes.deid import DeidRecipe
-from sottovoce.privacy.recipes.federate import FederateRecipe
-from sottovoce.privacy.recipes.training import TrainingRecipe
 
-# How close to the target, as a share of it, an answer has to come.
+# Relative tolerance: how far below the target the epsilon may be.
 TOLERANCE = 1e-3
 
 _LEAST_NOISE, _MOST_NOISE = 1e-4, 1e7
-# Counting the steps of a larger epsilon would take minutes, and protect nobody.
-_MOST_EPSILON = 20.0
-# Until there is a bracket, as if epsilon fell like 1 / noise: a little farther, to get across, but
-# not out of sight, because far from the target it falls faster.
-_STRETCH, _FARTHEST = 1.2, 3.0
+# Until the target is bracketed, extrapolate as if epsilon were proportional to 1 / noise: a little
+# farther, to cross the target, but by at most _LARGEST_STEP, because epsilon falls faster far away.
+_STRETCH, _LARGEST_STEP = 1.2, 3.0
 
 
 class _HasGuarantee(Protocol):
@@ -32,7 +27,7 @@ class _HasGuarantee(Protocol):
 
 
 class NoisyRecipe(_HasGuarantee, Protocol):
-    """A dataclass with a noise multiplier, such as a `TrainingRecipe` or a plan of training."""
+    """A dataclass with a noise multiplier, such as a `TrainingRecipe` or a training plan."""
 
     @property
     def noise_multiplier(self) -> float: ...
@@ -42,9 +37,9 @@ R = TypeVar("R", bound=NoisyRecipe)
 
 
 def noise_multiplier(recipe: R, epsilon: float) -> R:
-    """The recipe with the least noise that keeps it within epsilon.
+    """The recipe with the least noise that stays within epsilon.
 
-    >>> from sottovoce.privacy.recipes import Method
+    >>> from sottovoce.privacy.recipes import Method, TrainingRecipe
     >>> recipe = TrainingRecipe(method=Method.DP_SGD, noise_multiplier=1.0, epochs=10,
     ...                         steps_per_epoch=140, sampling_rate=0.007, delta=5e-4)
     >>> calibrated = noise_multiplier(recipe, epsilon=3.0)
@@ -58,61 +53,6 @@ def noise_multiplier(recipe: R, epsilon: float) -> R:
     return with_noise(_least(with_noise, epsilon, recipe.noise_multiplier))
 
 
-def count_noise(recipe: FederateRecipe, epsilon: float) -> FederateRecipe:
-    """The recipe for federated counts with the smallest noise scale within epsilon."""
-
-    def with_scale(scale: float) -> FederateRecipe:
-        return replace(recipe, scale=scale)
-
-    return with_scale(_least(with_scale, epsilon, recipe.scale))
-
-
-def replacement(recipe: DeidRecipe, epsilon: float) -> DeidRecipe:
-    """The recipe with the smallest p, the one that keeps most of the truth, within epsilon.
-
-    >>> from sottovoce.privacy.recipes import Strategy
-    >>> recipe = DeidRecipe(strategy=Strategy.WORD, p=1.0, pi_min=0.25)
-    >>> round(replacement(recipe, epsilon=1.0).p, 3)
-    0.7
-    """
-    _validate.not_negative("epsilon", epsilon)
-    if _epsilon(replace(recipe, p=1.0)) > epsilon:
-        raise InvalidInput(
-            f"Expected an epsilon that replacing every private token reaches, got {epsilon:g}: "
-            f"{replace(recipe, p=1.0).guarantee()}"
-        )
-    low, high = 0.0, 1.0  # p = high always keeps within epsilon.
-    while high - low > 1e-12:
-        middle = (low + high) / 2
-        spent = _epsilon(replace(recipe, p=middle))
-        low, high = (low, middle) if spent <= epsilon else (middle, high)
-        if epsilon * (1 - TOLERANCE / 10) <= spent <= epsilon:
-            break
-    return replace(recipe, p=high)
-
-
-def steps(recipe: TrainingRecipe, epsilon: float) -> int:
-    """How many steps the recipe's first epoch may have within epsilon; 0 if not even one."""
-    _validate.between("epsilon", epsilon, 0, _MOST_EPSILON)
-    one_epoch = replace(recipe, epochs=1)
-
-    def fits(count: int) -> bool:
-        return _epsilon(replace(one_epoch, steps_per_epoch=count)) <= epsilon
-
-    if not fits(1):
-        return 0
-    most = 1
-    while fits(2 * most):
-        most *= 2
-        if most > 2**40:
-            raise InvalidInput("Expected steps that cost something, got a recipe free of charge.")
-    low, high = most, 2 * most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
-
-
 def _epsilon(recipe: _HasGuarantee) -> float:
     guarantee = recipe.guarantee()
     return guarantee.epsilon if guarantee.holds else math.inf
@@ -121,8 +61,8 @@ def _epsilon(recipe: _HasGuarantee) -> float:
 def _least(recipe_at: Callable[[float], _HasGuarantee], target: float, start: float) -> float:
     """The least noise, to within the tolerance, at which the recipe is within `target`.
 
-    Secant steps on the logarithms (epsilon is close to a power of the noise), kept inside a bracket
-    as soon as there is one: each evaluation may take a second.
+    Secant steps on the logarithms (epsilon is close to a power of the noise), safeguarded by a
+    bracket, because each evaluation may take a second.
     """
     _validate.positive("epsilon", target)
     bracket = _Bracket()
@@ -144,11 +84,11 @@ def _least(recipe_at: Callable[[float], _HasGuarantee], target: float, start: fl
 
 
 class _Bracket:
-    """Where the wanted logarithm lies: above what was too little, at most what was enough."""
+    """Bounds on the logarithm of the noise: above `too_little`, at most `enough`."""
 
     def __init__(self) -> None:
         self.too_little, self.enough = -math.inf, math.inf
-        self._excess, self._slack = math.inf, -math.inf  # the gaps there
+        self._excess, self._slack = math.inf, -math.inf  # the gaps at both ends
         self._last = 0.0
 
     @property
@@ -156,7 +96,7 @@ class _Bracket:
         return self.enough - self.too_little
 
     def narrow(self, place: float, gap: float) -> None:
-        # An end that stays twice counts for half, or a curve would let the secant crawl.
+        # Illinois method: halve the weight of an end that stays, or convergence is slow.
         weight = 0.5 if gap * self._last > 0 else 1.0
         self._last = gap
         if gap <= 0:
@@ -165,11 +105,11 @@ class _Bracket:
             self.too_little, self._excess, self._slack = place, gap, weight * self._slack
 
     def guess(self) -> float:
-        """Slightly on the side of enough, so that a good guess is not rejected."""
+        """The next point, slightly on the side of `enough`, so that a good guess is accepted."""
         if math.isinf(self.enough):
-            return self.too_little + min(_STRETCH * self._excess, _FARTHEST)
+            return self.too_little + min(_STRETCH * self._excess, _LARGEST_STEP)
         if math.isinf(self.too_little):
-            return self.enough + max(_STRETCH * self._slack, -_FARTHEST)
+            return self.enough + max(_STRETCH * self._slack, -_LARGEST_STEP)
         fall = self._excess - self._slack
         share = (self._excess + TOLERANCE / 4) / fall if math.isfinite(fall) else 0.5
         return self.too_little + min(max(share, 0.02), 0.98) * self.width

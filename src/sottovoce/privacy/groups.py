@@ -1,9 +1,9 @@
-"""Group privacy: what a guarantee for one example is worth to a user who has several of them.
+"""Group privacy: the guarantee of example-level training for a user with several examples.
 
-Training that protects one example protects a user with K examples less, and by how much follows
-from what ran: the accountant sees the same releases with the losses of a group of K. The textbook
-rule, K epsilon and K e^((K-1) epsilon) delta, needs nothing but the example's number, and often
-says nothing at all. For replacing a user in Poisson samples the bound here is valid but not tight.
+Training that protects one example gives a weaker guarantee to a user with K examples. It is
+computed from the executed releases, with the losses of a group of K. The textbook rule, K epsilon
+and K e^((K-1) epsilon) delta, needs only the epsilon and delta of one example, but is often
+vacuous. For replacing a user under Poisson sampling the bound here is valid but not tight.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from sottovoce.errors import CannotAccount
 from sottovoce.privacy.accounting import Entry, checked_entries, derive
 from sottovoce.privacy.guarantee import Guarantee, Relation, Unit
 
-# Beyond it, the binomial coefficients of a sample would take long, and nothing would be left.
+# Larger groups are slow to compute and have no useful guarantee.
 LARGEST_GROUP = 10_000
 
 
@@ -48,7 +48,7 @@ def group_guarantee(
         if entry.fact.unit is not Unit.EXAMPLE:
             raise CannotAccount(
                 f"Expected entries that protect one example, got one that protects one "
-                f"{entry.fact.unit}: a bound of examples a user says nothing about it."
+                f"{entry.fact.unit}: a limit on examples per user does not apply to it."
             )
     return derive(
         entries,

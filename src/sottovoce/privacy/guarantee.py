@@ -1,7 +1,7 @@
-"""What may be said about a release: the guarantee that holds, and the claim a recipe makes.
+"""Privacy statements: the guarantee that holds, and the claim of the paper behind a recipe.
 
-A `Guarantee` is derived from executed facts (see `accounting`); a `Claim` is the arithmetic of the
-publication that proposed the recipe. They are shown beside each other, never mixed.
+A `Guarantee` is derived from executed facts (see `accounting`); a `Claim` follows the arithmetic of
+the paper that proposed the recipe. They are shown side by side and never mixed.
 """
 
 import math
@@ -13,19 +13,19 @@ from typing import Any, Self
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 
-# Delta may be at most this share of one over the population. At delta = 1/n, publishing the record
-# of one person in n at random would be called private.
+# Delta may be at most this fraction of 1/n for a population of n. At delta = 1/n, publishing the
+# record of one randomly chosen person would count as private.
 DELTA_SHARE = 0.1
 
-# Above it, numbers of people are no longer exact as floating-point numbers.
+# Larger integers are not exact as floating-point numbers.
 LARGEST_POPULATION = 2**53
 
-# Printed wherever noise or sampling came from a seed that somebody asked for.
+# Printed wherever noise or sampling comes from a fixed seed.
 SEEDED_STAMP = "seeded: for tests, no guarantee against anyone who knows the seed"
 
 
 class Unit(StrEnum):
-    """Whose presence or value is protected."""
+    """The privacy unit: whose presence or value is protected."""
 
     TOKEN = "token"
     UTTERANCE = "utterance"
@@ -34,7 +34,7 @@ class Unit(StrEnum):
 
 
 class Relation(StrEnum):
-    """Which two inputs count as neighbours."""
+    """The neighbouring relation between two inputs."""
 
     ADD_OR_REMOVE = "add-or-remove"
     REPLACE_ONE = "replace-one"
@@ -54,7 +54,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """What is true of everything that was released, to one privacy unit.
+    """The guarantee that all releases together give to one privacy unit.
 
     >>> g = Guarantee(epsilon=3.9331, delta=5e-4, unit=Unit.EXAMPLE,
     ...               relation=Relation.ADD_OR_REMOVE, accountant="PLD")
@@ -96,7 +96,7 @@ class Guarantee:
         return self.verdict is Verdict.HOLDS
 
     def __str__(self) -> str:
-        """One sentence that a lawyer could read; assumptions and gaps are part of it."""
+        """One sentence for non-experts, including assumptions and gaps."""
         if not self.holds:
             return f"No guarantee can be given to any one {self.unit}: {'; '.join(self.reasons)}."
         epsilon, neighbours = rounded_up(self.epsilon), _NEIGHBOURS[self.relation]
@@ -118,7 +118,7 @@ class Guarantee:
     def qualified(
         self, *, assumptions: tuple[str, ...] = (), not_covered: tuple[str, ...] = ()
     ) -> Self:
-        """The same guarantee under further assumptions or with further gaps, each named once."""
+        """The same guarantee with further assumptions or gaps, each listed once."""
         return replace(
             self,
             assumptions=tuple(dict.fromkeys(self.assumptions + assumptions)),
@@ -160,7 +160,7 @@ class Guarantee:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a published recipe says of itself. `log10_epsilon` survives where epsilon overflows."""
+    """The epsilon that a paper claims; `log10_epsilon` is finite where epsilon overflows."""
 
     epsilon: float
     log10_epsilon: float
@@ -182,7 +182,7 @@ class Claim:
     def to_json(self) -> dict[str, Any]:
         return {
             "epsilon": number_to_json(self.epsilon),
-            # The logarithm of a claimed zero has no number; JSON has null for that.
+            # log10(0) is -inf, which JSON writes as null.
             "log10_epsilon": None if self.epsilon == 0 else number_to_json(self.log10_epsilon),
             "delta": self.delta,
             "how": self.how,
@@ -210,7 +210,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """Claimed beside true, for one recipe or run."""
+    """The claim and the guarantee of one recipe or run, side by side."""
 
     claimed: Claim
     guarantee: Guarantee
@@ -218,7 +218,7 @@ class Statement:
 
 
 def largest_delta(population: int) -> float:
-    """The largest delta of a guarantee for so many units: one tenth of one over their number.
+    """The largest delta allowed for this many units: 0.1 / population.
 
     >>> largest_delta(2_000)
     5e-05
@@ -228,7 +228,7 @@ def largest_delta(population: int) -> float:
 
 
 def default_delta(population: int) -> float:
-    """A delta for so many units when nobody gave one: the largest, rounded down to two digits.
+    """The default delta for this many units: the largest allowed, rounded down to two digits.
 
     Fewer than 100 units get the delta of 100.
 
@@ -237,12 +237,12 @@ def default_delta(population: int) -> float:
     """
     exact = largest_delta(max(_validate.at_least_one("population", population), 100))
     exponent = math.floor(math.log10(exact)) - 1
-    # A hair more, so that 0.1 / 100 is not rounded down to 0.00099.
+    # The small slack keeps 0.1 / 100 from being rounded down to 0.00099.
     return float(f"{math.floor(exact / 10.0**exponent * (1 + 1e-12))}e{exponent}")
 
 
 def rounded_up(value: float, digits: int = 3) -> str:
-    """Print an epsilon with `digits` significant digits, never less than it is.
+    """Format an upper bound with `digits` significant digits, rounded up.
 
     >>> rounded_up(3.9331), rounded_up(2.0), rounded_up(41177.4), rounded_up(float("inf"))
     ('3.94', '2', '41200', 'inf')
@@ -266,7 +266,7 @@ def _sentences(name: str, given: Any) -> tuple[str, ...]:
 
 
 def number_to_json(value: float) -> float | str:
-    """JSON knows no infinity: write it as the string "inf"."""
+    """Write infinity as the string "inf", since JSON has none."""
     return value if math.isfinite(value) else str(value)
 
 
@@ -277,7 +277,7 @@ def number_from_json(value: float | str) -> float:
     inf
     """
     try:
-        # A truth value is no number, and whoever asked refuses what is none.
+        # A bool is not a number: NaN makes the caller's checks reject it.
         return math.nan if isinstance(value, bool) else float(value)
     except ValueError as problem:
         raise InvalidInput(f'Expected a number or "inf", got {value!r}.') from problem
@@ -291,7 +291,7 @@ _NEIGHBOURS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The most that may be spent."""
+    """The largest epsilon and delta that may be spent."""
 
     epsilon: float
     delta: float
@@ -306,7 +306,7 @@ class Budget:
 
 
 def rounded_down(value: float, digits: int = 3) -> str:
-    """Print a lower bound with `digits` significant digits, never more than it is.
+    """Format a lower bound with `digits` significant digits, rounded down.
 
     >>> rounded_down(2.468), rounded_down(33.99), rounded_down(0.0145487), rounded_down(2.0)
     ('2.46', '33.9', '0.0145', '2')

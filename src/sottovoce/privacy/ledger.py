@@ -1,8 +1,8 @@
-"""The ledger: what was spent, in the order it was spent, on one privacy unit.
+"""The ledger: a write-ahead log of everything spent on one privacy unit.
 
-`spend` is called by the code that adds noise, *before* anything is released: it refuses what would
-overrun the budget, writes the fact down (on disk, if the ledger has a file), and only then returns.
-So a crash at any instant leaves a ledger that has counted at least what was released.
+The code that adds noise calls `spend` *before* it releases anything: `spend` refuses what would
+exceed the budget, records the fact (on disk, if the ledger has a file), and only then returns. So
+after a crash at any point the ledger covers at least what was released.
 """
 
 import functools
@@ -42,10 +42,10 @@ R = TypeVar("R")
 L = TypeVar("L", bound="Ledger")
 
 
-def _one_at_a_time(
+def _locked(
     method: Callable[Concatenate[L, P], R],
 ) -> Callable[Concatenate[L, P], R]:
-    """Threads take turns, and find everything as the last one left it."""
+    """Hold the lock, and finish an interrupted write of another thread first."""
 
     @functools.wraps(method)
     def locked(self: L, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -57,7 +57,7 @@ def _one_at_a_time(
 
 
 class _LookAhead(NamedTuple):
-    """How many executions of a fact are known to fit the budget, and not to, after `earlier`."""
+    """Cached bounds on how many executions of a fact fit the budget after `earlier` entries."""
 
     earlier: int
     fact: Fact
@@ -66,7 +66,7 @@ class _LookAhead(NamedTuple):
 
 
 class Ledger:
-    """Facts of executed mechanisms, append-only, with one unit and one relation.
+    """An append-only list of executed facts with one unit and one relation.
 
     >>> from sottovoce.privacy.facts import BoundedRelease
     >>> ledger = Ledger(unit=Unit.USER, relation=Relation.ADD_OR_REMOVE,
@@ -80,8 +80,8 @@ class Ledger:
     sottovoce.errors.BudgetExceeded: Spending this bounded-release would bring epsilon to 1.2, above
     the budget of 1 at delta 0; nothing was released.
 
-    A ledger belongs to the process that made it: a fork that spends is refused. Threads may share
-    one.
+    A ledger belongs to the process that created it; spending in a fork is refused. It is
+    thread-safe.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Ledger:
         budget: Budget | None = None,
         seed_hint: str | None = None,
     ) -> None:
-        """Start a ledger in memory. A `seed_hint` gives a seeded run the same id every time."""
+        """Start a ledger in memory. A `seed_hint` makes the id of a seeded run reproducible."""
         chain = Chain()
         chain.append(chain.next(_new_header(unit, relation, budget, seed_hint)))
         self._begin(chain, copied=False)
@@ -120,7 +120,7 @@ class Ledger:
         assumptions: Iterable[str] = (),
         not_covered: Iterable[str] = (),
     ) -> Self:
-        """A ledger of what has happened: it is told in full, even beyond the budget."""
+        """A ledger of past releases, recorded in full even if they exceed the budget."""
         ledger = cls(unit=unit, relation=relation, budget=budget)
         for entry in entries:
             ledger._record(entry.fact, _whole_number(entry.count))
@@ -143,7 +143,7 @@ class Ledger:
     ) -> Self:
         """Start a ledger in a file, or continue the one that is there.
 
-        A budget given now has to be the one in the file: budgets are not raised in passing.
+        A budget given here must equal the one in the file: reopening cannot raise a budget.
         """
         start = _new_header(unit, relation, budget, seed_hint)
         is_new = False
@@ -154,7 +154,7 @@ class Ledger:
                 create(path, chain.lines())
                 is_new = True
             except FileExistsError:
-                pass  # another process was faster
+                pass  # another process created it first
         journal = Journal(path, durable=durable)
         try:
             ledger = cls._of(journal.chain, path, copied=False, journal=journal)
@@ -176,9 +176,9 @@ class Ledger:
 
     @classmethod
     def read(cls, path: Path | str) -> Self:
-        """A copy in memory of a ledger on disk, also while another process writes to it."""
+        """An in-memory copy of a ledger file, even while another process writes to it."""
         ledger = cls._of(read_journal(path).chain, path, copied=True)
-        # Whoever goes on from a file that was not closed goes on after an interruption.
+        # Continuing from a file that was not closed counts as an interruption.
         ledger._was_left_open, ledger._copied = not ledger.sealed, ledger.sealed
         return ledger
 
@@ -207,37 +207,37 @@ class Ledger:
 
     @property
     def id(self) -> str | None:
-        """What tells this ledger from all others; copies share it. None in files of old."""
+        """The unique id, shared by copies of this ledger; None in files of early versions."""
         return self._history.id
 
     @property
     def has_own_id(self) -> bool:
-        """Whether the id tells this ledger from all others: not if a seed gave it."""
+        """Whether the id is unique: not if it was derived from a seed."""
         return self.id is not None and not self.id.startswith(_SEEDED)
 
     @property
     def head(self) -> Head:
-        """How many records there are, and the hash over all of them."""
+        """The number of records and the hash over all of them."""
         return self._chain.head
 
     @property
     def sealed(self) -> bool:
-        """Whether the ledger was closed after its last record; if not, there may have been more."""
+        """Whether the ledger was closed after its last record; if not, records may be missing."""
         return self._history.sealed
 
     @property
     def interruptions(self) -> int:
-        """How often the ledger was opened again without having been closed."""
+        """How often the ledger was reopened without having been closed."""
         return self._history.interruptions
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The ids of all runs that spend here; see `new_run`."""
+        """The ids of all runs recorded here; see `new_run`."""
         return tuple(self._history.runs)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """What was spent; equal facts in a row are one entry with a count."""
+        """The executed facts; consecutive equal facts are one entry with a count."""
         return tuple(self._history.spent)
 
     @property
@@ -249,41 +249,41 @@ class Ledger:
         return tuple(self._history.not_covered)
 
     def spend(self, fact: Fact, count: int = 1) -> None:
-        """Write down that `fact` is about to happen `count` times, or refuse it."""
+        """Record that `fact` is about to be executed `count` times, or refuse it."""
         self._check_process()
         self._spend(fact, count)
 
     def void(self, reason: str) -> None:
-        """Withdraw the guarantee of everything released so far, for good.
+        """Permanently withdraw the guarantee of everything released so far.
 
-        For a release that turned out not to be what was paid for. No budget can refuse this: the
-        release has happened. When this returns, the reason is on disk.
+        For a release that did not match the recorded fact. No budget can refuse this, because the
+        release has already happened. When this returns, the reason is on disk.
         """
         self._check_process()
         self._void(reason)
 
     def new_run(self, seed_hint: str | None = None) -> str:
-        """An id for a training, or whatever else spends here, that no other run of this ledger has.
+        """A run id that is unique in this ledger, for a training run or any other series of spends.
 
-        Begin the names of pools with it, and they are never mixed up with those of other runs. It
-        is random, or, for runs that have to be repeatable, made from the hint.
+        Prefix pool names with it to keep them distinct from those of other runs. It is random, or
+        derived from the hint for reproducible runs.
         """
         self._check_process()
         return self._new_run(seed_hint)
 
     def assume(self, sentence: str) -> None:
-        """Note something that must be true for the guarantee to hold."""
+        """Record an assumption that the guarantee depends on."""
         self._note("assume", sentence)
 
     def leave_uncovered(self, sentence: str) -> None:
-        """Note a use of private data that no fact in this ledger pays for."""
+        """Record a use of private data that no fact in this ledger covers."""
         self._note("not-covered", sentence)
 
-    @_one_at_a_time
+    @_locked
     def guarantee(self, delta: float | None = None, *, population: int | None = None) -> Guarantee:
-        """What holds after everything that was spent; delta defaults to the budget's.
+        """The guarantee for everything spent so far; delta defaults to the budget's.
 
-        Delta is judged against the population, the public number of units, where that is given.
+        If `population`, the public number of units, is given, delta is checked against it.
         """
         if delta is None:
             if self.budget is None:
@@ -292,7 +292,7 @@ class Ledger:
         return self._account(self._history.spent, delta, population)
 
     def includes(self, other: "Ledger") -> bool:
-        """Whether everything in `other`, a copy of this ledger, is in this one too."""
+        """Whether this ledger contains everything in `other`, a copy of it."""
         ours, theirs = self._history, other._history
         if (theirs.id, other.head) in ours.absorbed:
             return True
@@ -300,29 +300,29 @@ class Ledger:
         return ours.id == theirs.id and common(ours.events, theirs.events) == spent
 
     def union(self, other: "Ledger") -> Self:
-        """Take over what `other`, a copy of this ledger, has spent and this one has not.
+        """Add what `other`, a copy of this ledger, has spent and this one has not.
 
-        If one of the two is the beginning of the other, this one becomes the longer. If they went
-        different ways, both ways count. The budget cannot refuse what has happened. A ledger that
-        is no copy of this one is added as a whole.
+        If one is a prefix of the other, the result is the longer one. If they diverged, both
+        branches count. The budget cannot refuse what has already happened. A ledger that is not a
+        copy of this one is added as a whole.
         """
         self._check_process()
         if (self.unit, self.relation) != (other.unit, other.relation):
             raise CannotAccount(
-                f"Expected a ledger of one {self.unit} under {self.relation}, got one of one "
-                f"{other.unit} under {other.relation}."
+                f"Expected a ledger that protects one {self.unit} under {self.relation}, got one "
+                f"that protects one {other.unit} under {other.relation}."
             )
         return self._union(other)
 
     def sync(self) -> None:
-        """Reach the disk: call it before writing a checkpoint or an output that was paid here."""
+        """Flush to disk; call it before writing a checkpoint or output that this ledger covers."""
         if self._journal is not None and self._process == os.getpid():
             self._journal.sync()
 
     def close(self) -> None:
         """Seal the ledger; nothing more can be spent in it until it is opened again."""
         if self._process != os.getpid():
-            return  # a fork: the ledger is not its own
+            return  # a fork does not own the ledger
         with self._lock:
             try:
                 self._recover()
@@ -335,7 +335,7 @@ class Ledger:
                     self._journal.release(unlock=True)
 
     def save(self, path: Path | str) -> None:
-        """Write a ledger that is in memory to a new file; one that exists is never replaced."""
+        """Write an in-memory ledger to a new file; existing files are never overwritten."""
         with self._lock:
             self._recover()
             whole = Chain.from_json(self._chain.to_json())
@@ -345,40 +345,40 @@ class Ledger:
             create(path, whole.lines())
         except FileExistsError:
             raise InvalidInput(
-                f"Expected a new file for the ledger, but {path} exists: name another one."
+                f"Expected a new file for the ledger, but {path} exists: choose another path."
             ) from None
 
-    @_one_at_a_time
+    @_locked
     def to_json(self) -> dict[str, Any]:
-        """The whole ledger as one value, for run.json and for checkpoints."""
+        """The whole ledger as one JSON object, for run.json and for checkpoints."""
         return {"records": self._chain.to_json(), "head": self.head.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """A copy of a ledger, checked against its own hash."""
+        """A copy of a ledger, verified against its hash."""
         if not isinstance(data, Mapping) or not isinstance(data.get("records"), list):
             raise InvalidInput('Expected a ledger in JSON with a list of "records".')
         ledger = cls._of(Chain.from_json(data["records"]), None, copied=True)
         if "head" not in data and ledger.id is None:
             warnings.warn(
-                "A ledger in JSON of an earlier version carries no hash: it may have been altered, "
-                "and batches of several trainings may count as one epoch.",
+                "A JSON ledger of an earlier version has no hash: it may have been altered, and "
+                "batches of several training runs may count as one epoch.",
                 UnchainedLedger,
                 stacklevel=2,
             )
         elif data.get("head") != ledger.head.to_json():
             raise LedgerDamaged(
-                f"Expected the records of ledger {ledger.id} to match their hash; something was "
+                f"Expected the records of ledger {ledger.id} to match their hash; records were "
                 "altered or lost. Restore the file from a copy."
             )
         return ledger
 
-    @_one_at_a_time
+    @_locked
     def _spend(self, fact: Fact, count: int) -> None:
         count = _whole_number(count)
         spent = self._history.spent
         repeats = bool(spent) and spent[-1].fact == fact
-        # From here on the ledger's own copy counts, not an object that a caller can still change.
+        # Use a copy from here on: the caller may still change its object.
         own = spent[-1].fact if repeats else _read_back(fact)
         own = self._history.scoped(own, None if self._opened else self._opening)
         if own.unit != self.unit:
@@ -390,14 +390,14 @@ class Ledger:
             self._check_budget(own, count)
         self._record(own, count)
 
-    @_one_at_a_time
+    @_locked
     def _void(self, reason: str) -> None:
         if not isinstance(reason, str) or not reason.strip():
-            raise InvalidInput(f"Expected a sentence that says why, got {reason!r}.")
+            raise InvalidInput(f"Expected a reason as text, got {reason!r}.")
         self._record(Unprotected(unit=self.unit, reason=reason), 1)
         self.sync()
 
-    @_one_at_a_time
+    @_locked
     def _new_run(self, seed_hint: str | None) -> str:
         first = _identifier(seed_hint)
         run, times = first, 1
@@ -407,15 +407,15 @@ class Ledger:
         self._write({"run": run})
         return run
 
-    @_one_at_a_time
+    @_locked
     def _union(self, other: "Ledger") -> Self:
         theirs = other._history
         if not self.includes(other):
             spends = [
-                [entry.fact.to_json(), entry.count] for entry in theirs.unknown_to(self._history)
+                [entry.fact.to_json(), entry.count] for entry in theirs.missing_in(self._history)
             ]
             source = {"id": theirs.id, "head": other.head.to_json()}
-            # One record: a crash leaves all of it or nothing.
+            # A single record makes the union atomic.
             self._write({"absorb": source, "spends": spends})
             self.sync()
         for sentence in theirs.assumptions:
@@ -432,7 +432,7 @@ class Ledger:
             self._check_process()
             self._write_note({kind: sentence})
 
-    @_one_at_a_time
+    @_locked
     def _write_note(self, record: Record) -> None:
         self._write(record)
 
@@ -455,7 +455,7 @@ class Ledger:
         )
 
     def _check_budget(self, fact: Fact, count: int) -> None:
-        """Look ahead by doubling, then by halving, so that most steps need no accounting at all."""
+        """Look ahead by doubling, then bisection, so that most steps need no accounting."""
         assert self.budget is not None
         spent = self._history.spent
         repeats = bool(spent) and spent[-1].fact == fact
@@ -476,7 +476,7 @@ class Ledger:
                 reached = (
                     f"would bring epsilon to {rounded_up(after.epsilon)}, above"
                     if after.holds
-                    else f"comes with no guarantee ({after.reasons[0]}), against"
+                    else f"would give no guarantee ({after.reasons[0]}), against"
                 )
                 raise BudgetExceeded(
                     f"Spending this {fact.kind} {reached} the budget of {self.budget.epsilon:g} at "
@@ -492,10 +492,10 @@ class Ledger:
             self._write({"spend": fact.to_json(), "count": count})
 
     def _write(self, record: Record) -> None:
-        """One more record: on disk first, then in memory."""
+        """Append one record: first on disk, then in memory."""
         if self._closed:
             raise InvalidInput(
-                "Expected an open ledger, got one that was closed: open it again to go on."
+                "Expected an open ledger, got a closed one: open it again to continue."
             )
         if not self._opened:
             self._write_one({"opened": self._opening, "copy": self._copied})
@@ -504,16 +504,16 @@ class Ledger:
 
     def _write_one(self, record: Record) -> None:
         link = self._chain.next(record)
-        take_in = self._history.prepared(link.record)
+        apply = self._history.validated(link.record)
         self._writing = link
         if self._journal is not None:
             self._journal.append(link)
         self._chain.append(link)
-        take_in()
+        apply()
         self._was_left_open, self._writing = False, None
 
     def _recover(self) -> None:
-        """After a failed or interrupted write: what reached the file counts, and nothing else."""
+        """After a failed or interrupted write, restore the state that the file has."""
         if self._writing is not None:
             self._ahead = None
             in_file = self._journal is not None and self._journal.head == self._writing.head
@@ -523,7 +523,7 @@ class Ledger:
             self._writing = None
 
     def _new_opening(self) -> str:
-        """A name that no opening of a copy of this ledger has; of a seeded one, the same again."""
+        """A unique name for this opening; reproducible if the ledger is seeded."""
         if self.id is not None and self.id.startswith(_SEEDED):
             return hashlib.sha256(f"{self.id} {self.head.sha256}".encode()).hexdigest()[:16]
         return secrets.token_hex(8)
@@ -531,15 +531,15 @@ class Ledger:
     def _check_process(self) -> None:
         if self._process != os.getpid():
             raise InvalidInput(
-                "Expected the process that made this ledger to spend in it, got a fork of it: what "
-                "a fork spends, nobody else would know. Spend before the fork, or give the fork a "
-                "ledger of its own."
+                "Expected spending in the process that created this ledger, got a fork: its "
+                "spending would not be recorded in the original. Spend before the fork, or open a "
+                "separate ledger in it."
             )
 
     def __reduce__(self) -> NoReturn:
         raise InvalidInput(
-            "Expected a ledger to stay in its process: what a copy spends, nobody else would know. "
-            "Send ledger.to_json() instead."
+            "Expected a ledger to stay in its process, got a pickle or a copy: its spending would "
+            "not be recorded in the original. Send ledger.to_json() instead."
         )
 
     def __enter__(self) -> Self:
@@ -559,16 +559,16 @@ _NO_PROCESS = -1
 _LEDGERS: "weakref.WeakSet[Ledger]" = weakref.WeakSet()
 
 
-def _let_go_in_fork() -> None:
-    """A fork must neither keep the file locked nor wait for a thread that it does not have."""
+def _release_in_fork() -> None:
+    """In a fork: release the file lock, and reset locks held by threads that no longer exist."""
     for ledger in list(_LEDGERS):
         ledger._lock = threading.RLock()
-        ledger._process = _NO_PROCESS  # not even one with the same number is the same
+        ledger._process = _NO_PROCESS  # process ids can be reused
         if ledger._journal is not None:
             ledger._journal.release()
 
 
-os.register_at_fork(after_in_child=_let_go_in_fork)
+os.register_at_fork(after_in_child=_release_in_fork)
 
 
 def _new_header(
@@ -599,15 +599,17 @@ def _whole_number(count: int) -> int:
     except AttributeError:
         exact = 0
     if isinstance(count, bool) or not 1 <= exact <= MOST_EXECUTIONS:
-        raise InvalidInput(f"Expected a whole number as count, from 1 to 2^53, got {count!r}.")
+        raise InvalidInput(f"Expected count to be a whole number from 1 to 2^53, got {count!r}.")
     return exact
 
 
 def _read_back(fact: Fact) -> Fact:
-    """The fact as it will be read from a file."""
+    """The fact after a round trip through JSON."""
     if not isinstance(fact, Fact):
         raise InvalidInput(f"Expected a fact, got {fact!r}.")
     try:
         return fact_from_json(Chain().next(fact.to_json()).record)
     except TypeError as problem:
-        raise InvalidInput(f"Expected a fact that can be written down, but {problem}.") from problem
+        raise InvalidInput(
+            f"Expected a fact that can be written as JSON, but {problem}."
+        ) from problem

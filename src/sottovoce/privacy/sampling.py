@@ -1,9 +1,9 @@
-"""Who is in which step, and which worker takes whom: decided record by record, by a keyed cipher.
+"""Sampling and worker assignment, decided per record with a keyed pseudorandom function (AES).
 
-Each decision is a function of the key, the record's id and the step alone (AES of the pair), so it
-does not change when another record is added or removed, and every rank that holds the key computes
-the same answer without a word exchanged. The key is secret: amplification by sampling holds only
-against those who do not know who was sampled.
+Each decision depends only on the key, the record's id and the step, so it does not change when
+another record is added or removed, and every rank with the key computes the same result without
+communication. The key is secret: amplification by sampling holds only against observers who do not
+know which records were sampled.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ from sottovoce.errors import InvalidInput
 
 Indices = NDArray[np.int64]
 
-# The high bits of the second half of a cipher block keep the uses of one key apart.
+# Domain separation: the high bits of the second half of a block encode the use.
 _MEMBERSHIP, _WORKER, _ORDER = (np.uint64(use << 62) for use in range(3))
 _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
 class SamplingKey:
-    """The secret that fixes all sampling of a run; `seeded` only where somebody asked for it."""
+    """The secret key for all sampling of a run; `seeded` keys are reproducible, for tests."""
 
     secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
     seeded: bool = False
@@ -39,7 +39,7 @@ class SamplingKey:
 
 
 class Membership:
-    """Sampling over a fixed set of units (examples, users), named by ids that must be distinct.
+    """Sampling over a fixed set of units (examples, users), identified by distinct ids.
 
     >>> members = Membership(["ann", "bob", "eve"], SamplingKey.from_seed(1))
     >>> larger = Membership(["ann", "zoe", "bob", "eve"], SamplingKey.from_seed(1))
@@ -53,7 +53,7 @@ class Membership:
         self._hashes = np.frombuffer(b"".join(hashes), dtype=np.uint64)
         if len(np.unique(self._hashes)) < len(self._hashes):
             raise InvalidInput(
-                "Expected distinct ids, got some twice: two records of one id would always be "
+                "Expected distinct ids, got duplicates: two records with one id would always be "
                 "sampled together, and the sampling rate would be wrong for both."
             )
 
@@ -61,18 +61,18 @@ class Membership:
         return len(self._hashes)
 
     def poisson(self, step: int, rate: float) -> Indices:
-        """The units of one step, each in it with probability `rate`, independently; maybe none."""
+        """The units of one step, each sampled independently with probability `rate`."""
         _validate.rate("rate", rate)
         if rate == 1:
             return np.arange(len(self), dtype=np.int64)
-        # rate * 2^64 loses nothing: both are exact in floating point for all normal rates.
+        # rate * 2^64 is exact: a power of two only changes the exponent of a normal rate.
         below = np.uint64(min(int(rate * 2.0**64), 2**64 - 1))
         return np.flatnonzero(self._draws(_MEMBERSHIP, step) < below)
 
     def workers(self, count: int, step: int = 0) -> Indices:
-        """The worker of every unit, uniform among `count`, independent of all other units."""
+        """The worker of each unit, uniform among `count` and independent of all other units."""
         _validate.at_least_one("count", count)
-        # The 32 high bits times count: the bias of count / 2^32 is far below any statistic.
+        # Multiply the high 32 bits by count: the bias of count / 2^32 is negligible.
         draws = self._draws(_WORKER, step) >> np.uint64(32)
         return (draws * np.uint64(count) >> np.uint64(32)).astype(np.int64)
 
@@ -81,10 +81,10 @@ class Membership:
 
 
 def shuffled_batches(size: int, batch: int, epoch: int, key: SamplingKey) -> Iterator[Indices]:
-    """The batches of one epoch in an order that depends on places only, never on the records.
+    """The batches of one epoch, in an order that depends on positions only, never on the records.
 
-    Every place is in exactly one batch, so replacing the record at a place changes one batch. The
-    last batch may be smaller; no amplification may be claimed for this sampling.
+    Every position is in exactly one batch, so replacing one record changes one batch. The last
+    batch may be smaller. This sampling gives no amplification.
 
     >>> sorted(int(i) for b in shuffled_batches(5, 2, 0, SamplingKey.from_seed(1)) for i in b)
     [0, 1, 2, 3, 4]
@@ -99,10 +99,10 @@ def shuffled_batches(size: int, batch: int, epoch: int, key: SamplingKey) -> Ite
 def _cipher(
     key: SamplingKey, names: NDArray[np.uint64], use: np.uint64, step: int
 ) -> NDArray[np.uint64]:
-    """64 uniform bits for every name: the first half of AES(name, use and step)."""
+    """64 pseudorandom bits for each name: the first half of AES(name, use and step)."""
     if not 0 <= step < 2**62:
         raise InvalidInput(f"Expected a step from 0 to 2^62 - 1, got {step}.")
-    # ECB is right here: the blocks are distinct, and each is encrypted on its own.
+    # ECB is correct here: AES as a pseudorandom function on distinct blocks.
     encryptor = Cipher(algorithms.AES(key.secret), modes.ECB()).encryptor()
     draws = np.empty(len(names), dtype=np.uint64)
     blocks = np.empty((min(_CHUNK, len(names)), 2), dtype=np.uint64)
@@ -116,10 +116,10 @@ def _cipher(
 
 
 def group_by(labels: Sequence[str]) -> tuple[list[str], list[Indices]]:
-    """The distinct labels in order of first appearance, and the places of each.
+    """The distinct labels in order of first appearance, and the positions of each.
 
-    User-level training samples users: this turns one user a record into the users and what each
-    of them brings along.
+    User-level training samples users: this turns the user of each record into the list of users
+    and the records of each.
 
     >>> users, places = group_by(["ann", "bob", "ann"])
     >>> users, [place.tolist() for place in places]

@@ -1,4 +1,4 @@
-"""Private optimisation of any torch model: exact clipping, eDP-SGD, many workers."""
+"""Private training of torch models: DP-SGD with exact clipping, eDP-SGD, several workers."""
 
 from sottovoce._extras import explained
 

@@ -1,7 +1,7 @@
-"""Averaged iterates: the mean of the weights over the last part of a training.
+"""Iterate averaging: the mean of the weights over the last part of a training.
 
-Noise makes the last weights wander around a good point; their mean lies closer to it. Every iterate
-was paid for when its step was made, so averaging them costs no privacy.
+Noise makes the iterates fluctuate around a good point; their mean is closer to it. Every iterate is
+a private release that is already accounted, so averaging is free post-processing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ class TailAverage:
 
     @torch.no_grad()
     def add(self, step: int) -> None:
-        """Take in the weights as they are after `step` (counted from 0)."""
+        """Include the weights after `step` (counted from 0)."""
         if step < self.start:
             return
         self.count += 1
@@ -43,7 +43,7 @@ class TailAverage:
 
     @torch.no_grad()
     def put_in_place(self) -> None:
-        """Make the mean the weights of the model; without a step so far, change nothing."""
+        """Set the weights of the model to the mean; no effect before the first included step."""
         for mean, parameter in zip(self._means, self._parameters, strict=False):
             parameter.copy_(mean)
 
@@ -53,5 +53,7 @@ class TailAverage:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         means = list(state["means"])
         if means and [m.shape for m in means] != [p.shape for p in self._parameters]:
-            raise InvalidInput("Expected the average of this model's weights, got another one's.")
+            raise InvalidInput(
+                "Expected an average of this model's weights, got one of another model."
+            )
         self.count, self._means = int(state["count"]), means

@@ -1,13 +1,11 @@
-"""Which examples a step is made of, and in which pieces they go through the model.
+"""The examples of each step, and the pieces in which they go through the model.
 
-Units (examples, or users with all their examples) are sampled, dealt to workers or micro-batches,
-and packed into pieces that fit into memory. What is clipped together is never split: a user, a
-micro-batch and a worker's batch each end up in one piece, except that a worker's mean may be added
-up over several.
+Units (examples, or users with all their examples) are sampled, assigned to workers or
+micro-batches, and packed into pieces that fit into memory. What is clipped together stays in one
+piece: a user or a micro-batch. Only the mean of a worker may be accumulated over several pieces.
 
-A Poisson sample is dealt unit by unit, each independently of the others: whoever is added moves
-nobody else. A shuffled batch has a fixed size and is dealt evenly, by places: whoever is replaced
-leaves a place to another, and nobody else moves either.
+The units of a Poisson sample are assigned independently, so adding one moves no other. A shuffled
+batch has a fixed size and is split evenly by position, so replacing a unit moves no other either.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +35,7 @@ class Piece:
     """Examples that go through the model together.
 
     `groups[i]` is the group of example i among the `count` groups of this piece, and `sizes[g]` how
-    many units are mixed in group g. `closes` is False while a group goes on in the next piece.
+    many units group g averages over. `closes` is False if the group continues in the next piece.
     """
 
     examples: Tensor
@@ -50,14 +48,14 @@ class Piece:
         return len(self.sizes)
 
     def only(self, groups: Sequence[int]) -> "Piece":
-        """The examples of these groups, which are numbered anew in this order (ascending)."""
+        """The examples of these groups (ascending), renumbered from 0."""
         wanted = torch.tensor(groups, dtype=torch.int64)
         inside = torch.isin(self.groups, wanted)
         numbers = torch.searchsorted(wanted, self.groups[inside])
         return Piece(self.examples[inside], numbers, self.sizes[wanted], self.closes)
 
     def last(self, group: int) -> tuple["Piece", int]:
-        """The same with the examples of this group at the end, and its number now."""
+        """The same piece with the examples of this group at the end, and its new number."""
         numbers = torch.where(self.groups > group, self.groups - 1, self.groups)
         numbers[self.groups == group] = self.count - 1
         order = numbers.argsort(stable=True)
@@ -70,12 +68,12 @@ class Piece:
 
 
 class Batches:
-    """The pieces of every step, as seen from one worker (or from all of them in one process)."""
+    """The pieces of every step for one worker, or for all of them in one process."""
 
     def __init__(
         self, plan: Plan, owners: Sequence[str], key: SamplingKey, *, rank: int | None = None
     ) -> None:
-        """`owners[i]` is the unit of example i: a unique id, or the user who said it."""
+        """`owners[i]` is the unit of example i: a unique id, or its user."""
         self._plan = plan
         self._key = key
         self._rank = rank
@@ -85,21 +83,21 @@ class Batches:
         if len(units) > 2 * plan.population:
             raise InvalidInput(
                 f"Expected a population near the number of {plan.unit}s, got {plan.population} for "
-                "more than twice as many: the guarantee's delta is judged against it."
+                "more than twice as many: delta is checked against the population."
             )
         if plan.sampling is Sampling.SHUFFLE and len(units) != plan.population:
             raise InvalidInput(
-                f"Expected a population of {plan.population} {plan.unit}s for shuffled batches, as "
-                f"planned, got {len(units)}: replace-one needs the exact number."
+                f"Expected {plan.population} {plan.unit}s, the planned population, for shuffled "
+                f"batches, got {len(units)}: replace-one needs the exact number."
             )
 
     def pieces(self, step: int) -> list[Piece]:
         plan = self._plan
         units = self._sampled(step)
-        # Groups are dealt before a rank takes its share, so that places mean the same to all ranks.
-        group = self._dealt(units, plan.divisor, step) if plan.contribution is MIXED else units
+        # Assign groups before selecting those of this rank, so that positions agree on all ranks.
+        group = self._assigned(units, plan.divisor, step) if plan.contribution is MIXED else units
         if self._rank is not None:
-            mine = self._dealt(units, plan.workers, step) == self._rank
+            mine = self._assigned(units, plan.workers, step) == self._rank
             units, group = units[mine], group[mine]
         if plan.contribution is MIXED:
             groups = [units[group == number] for number in np.unique(group)]
@@ -116,8 +114,8 @@ class Batches:
         batches = shuffled_batches(len(self._members), self._plan.batch_size, epoch, self._key)
         return next(batch for place, batch in enumerate(batches) if place == number)
 
-    def _dealt(self, units: Indices, count: int, step: int) -> Indices:
-        """Which of `count` workers or micro-batches takes each of these units."""
+    def _assigned(self, units: Indices, count: int, step: int) -> Indices:
+        """The worker or micro-batch, out of `count`, of each of these units."""
         if self._plan.assignment is Assignment.POSITIONAL:
             return np.arange(len(units)) * count // len(units)
         return self._members.workers(count, step)[units]
@@ -128,7 +126,7 @@ class Batches:
         return [self._places[unit] for unit in units]
 
     def _packed(self, groups: Sequence[Indices]) -> list[Piece]:
-        """Groups of units in pieces of at most `virtual_batch` examples, none of them split."""
+        """Pack groups into pieces of at most `virtual_batch` examples, without splitting any."""
         limit = 1 if self._plan.method is Method.TEXTBOOK else self._plan.virtual_batch
         pieces: list[Piece] = []
         waiting: list[tuple[Indices, int]] = []
@@ -143,7 +141,7 @@ class Batches:
         return [*pieces, _piece(waiting)] if waiting else pieces
 
     def _means(self, groups: Sequence[Indices]) -> list[Piece]:
-        """One group a worker, its mean added up over pieces where it is too large for one."""
+        """One group per worker; the mean of a large group is accumulated over several pieces."""
         pieces = []
         for own in groups:
             examples = np.concatenate(self._examples(own))
@@ -156,7 +154,7 @@ class Batches:
 
 
 def _singletons(examples: Indices) -> Piece:
-    """Every example its own group: the common case, without a loop over them."""
+    """Every example in its own group: the common case, without a loop."""
     count = len(examples)
     return Piece(torch.from_numpy(examples), torch.arange(count), torch.ones(count))
 
@@ -172,5 +170,5 @@ def _piece(groups: Sequence[tuple[Indices, int]], *, closes: bool = True) -> Pie
 
 
 def numbered(size: int) -> Iterator[str]:
-    """Ids for examples that have none: their places."""
+    """Ids for examples without ids: their positions."""
     return (str(place) for place in range(size))

@@ -1,7 +1,7 @@
-"""Checkpoints: weights, optimiser, step and ledger in one file, written whole or not at all.
+"""Checkpoints: weights, optimiser, step and ledger in one file, written atomically.
 
-Neither the noise key nor the sampling key is saved: whoever reads a checkpoint must not learn who
-was sampled, so a resumed run draws new ones.
+Noise and sampling keys are not saved: readers of a checkpoint must not learn which units were
+sampled. A resumed run draws new keys.
 """
 
 import io
@@ -17,7 +17,7 @@ from sottovoce.io.atomic import output
 
 
 def save_checkpoint(path: Path | str, state: Mapping[str, Any]) -> None:
-    """Write tensors, numbers and strings only, so that reading them back runs no code."""
+    """Write tensors, numbers and strings only, so that loading executes no code."""
     buffer = io.BytesIO()
     torch.save(dict(state), buffer)
     with output(path) as stream:
@@ -30,7 +30,9 @@ def load_checkpoint(path: Path | str) -> dict[str, Any]:
     except FileNotFoundError:
         raise InvalidInput(f"Expected a checkpoint at {path}, found nothing there.") from None
     except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as problem:
-        raise InvalidInput(f"Expected a checkpoint at {path}, but it cannot be read.") from problem
+        raise InvalidInput(
+            f"Expected a checkpoint at {path}, but the file cannot be read."
+        ) from problem
     if not isinstance(state, dict) or "sottovoce" not in state:
         raise InvalidInput(
             f"Expected a checkpoint of private training at {path}, got another file."

@@ -1,12 +1,12 @@
-"""What private training refuses before the first step, and what ends it before the last."""
+"""Errors of private training."""
 
 from sottovoce.errors import SottovoceError
 
 
 class UnsupportedLayer(SottovoceError):
-    """No exact gradient norm is known for these parameters, so they may not be trained privately.
+    """Parameters without an exact gradient norm, which cannot be trained privately.
 
-    `reasons` maps the full name of each parameter or module to why, and what to do about it.
+    `reasons` maps the full name of each parameter or module to the reason and a remedy.
     """
 
     def __init__(self, reasons: dict[str, str]) -> None:
@@ -16,8 +16,8 @@ class UnsupportedLayer(SottovoceError):
 
 
 class NeighbourCheckFailed(SottovoceError):
-    """One unit moved the clipped sum by more than the ledger states, or moved something else."""
+    """One unit changed the clipped sum by more than its recorded sensitivity, or other state."""
 
 
 class WorkerLost(SottovoceError):
-    """Another worker died; nothing of the step was released."""
+    """Another worker failed; nothing of the step was released."""

@@ -1,8 +1,8 @@
-"""Gaussian noise for tensors: secure, added in place, and for a whole model at once.
+"""Secure Gaussian noise for tensors, added in place to a whole model at once.
 
-Tensors in main memory are seen as numpy arrays, without a copy, and handed to the core together.
-Other tensors (on a GPU, with gaps between their elements, in bfloat16) get their noise by way of a
-scratch of bounded size: it is drawn on the processor, where the key is, and copied.
+CPU tensors are viewed as numpy arrays, without a copy, and get their noise in one call. For other
+tensors (on a GPU, non-contiguous, in bfloat16) the noise is drawn on the CPU into a scratch buffer
+of bounded size and copied.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,19 +16,19 @@ from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource, gaussian_add_each
 
-# The type in which the noise for a tensor is drawn. A bfloat16 has 8 bits of precision: noise is
+# The type in which the noise for a tensor is drawn. For bfloat16 (8 bits of precision), noise is
 # added in float32 and the sum is rounded once.
 DRAWN_AS = {
     torch.float32: torch.float32,
     torch.float64: torch.float64,
     torch.bfloat16: torch.float32,
 }
-# Values of noise that wait in the scratch at a time: a megabyte or two.
+# Noise values in the scratch buffer: one or two megabytes.
 SCRATCH = 1 << 18
 
 
 class Noisy(NamedTuple):
-    """A tensor, and the standard deviation of the noise it gets."""
+    """A tensor and the standard deviation of its noise."""
 
     tensor: Tensor
     std: float
@@ -49,7 +49,7 @@ class TensorNoise:
     def add(self, tensors: Sequence[Tensor], stds: float | Sequence[float]) -> None:
         """Add independent noise of these standard deviations to every element, in place.
 
-        Autograd does not record the addition, but it does notice that the tensors were changed.
+        Autograd does not record the addition, but detects that the tensors were changed in place.
         """
         if isinstance(stds, float | int):
             stds = [stds] * len(tensors)
@@ -62,8 +62,12 @@ class TensorNoise:
         direct: list[Noisy] = []
         indirect: list[Noisy] = []
         for i, (tensor, std) in enumerate(zip(tensors, stds, strict=True)):
-            ordered = tensor if _is_an_array(tensor) else _in_memory_order(_checked(i, tensor))
-            (direct if _is_an_array(ordered) else indirect).append(Noisy(ordered.detach(), std))
+            ordered = (
+                tensor if _is_numpy_writable(tensor) else _in_memory_order(_checked(i, tensor))
+            )
+            (direct if _is_numpy_writable(ordered) else indirect).append(
+                Noisy(ordered.detach(), std)
+            )
         self._add_directly(direct)
         for group in _groups(indirect):
             self._add_through_scratch(group)
@@ -71,8 +75,8 @@ class TensorNoise:
     def _add_directly(self, noisy: list[Noisy]) -> None:
         arrays = [tensor.numpy() for tensor, _ in noisy]
         gaussian_add_each(arrays, [std for _, std in noisy], self.source)
-        # Torch does not see what numpy writes; without this, a backward pass that still needs the
-        # old values would not notice that they are gone.
+        # Torch does not notice writes by numpy. Without this, a backward pass that needs the old
+        # values would silently use the new ones.
         increment_version([tensor for tensor, _ in noisy if not tensor.is_inference()])
 
     def _add_through_scratch(self, group: list[Noisy]) -> None:
@@ -83,8 +87,8 @@ class TensorNoise:
             tensor.copy_(drawn.to(tensor.device).add_(tensor))
 
 
-def _is_an_array(tensor: Tensor) -> bool:
-    """Can numpy write to it, all of it and nothing else?"""
+def _is_numpy_writable(tensor: Tensor) -> bool:
+    """Whether numpy can write to the whole tensor and nothing else."""
     return (
         (tensor.dtype == torch.float32 or tensor.dtype == torch.float64)
         and tensor.is_cpu
@@ -103,19 +107,19 @@ def _checked(i: int, tensor: Tensor) -> Tensor:
         raise InvalidInput(f"Expected dense tensors, got {tensor.layout} for tensor {i}.")
     if any(step == 0 and n > 1 for n, step in zip(tensor.shape, tensor.stride(), strict=True)):
         raise InvalidInput(
-            f"Expected a place in memory for every element, got an expanded tensor {i}: "
+            f"Expected separate memory for every element, got an expanded tensor {i}: "
             "clone it first."
         )
     return tensor
 
 
 def _in_memory_order(tensor: Tensor) -> Tensor:
-    """The same elements in the order of their addresses: a transposed matrix has no gaps then."""
+    """A view in memory order, in which a transposed matrix is contiguous."""
     return tensor.permute(sorted(range(tensor.dim()), key=tensor.stride, reverse=True))
 
 
 def _groups(noisy: Iterable[Noisy]) -> Iterator[list[Noisy]]:
-    """Pieces of tensors whose noise fits into the scratch together."""
+    """Groups of pieces whose noise fits into the scratch buffer."""
     group: list[Noisy] = []
     room = SCRATCH
     for tensor, std in noisy:
@@ -130,7 +134,7 @@ def _groups(noisy: Iterable[Noisy]) -> Iterator[list[Noisy]]:
 
 
 def _pieces(tensor: Tensor) -> Iterator[Tensor]:
-    """Views of the tensor, none larger than the scratch, that together are all of it."""
+    """Views that cover the tensor, none larger than the scratch buffer."""
     if tensor.numel() <= SCRATCH:
         yield tensor
         return

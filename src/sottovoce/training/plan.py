@@ -1,7 +1,7 @@
-"""The plan of a private training: everything that decides its guarantee, fixed before it starts.
+"""The plan of a private training run: everything that determines its guarantee, fixed in advance.
 
-A plan is the recipe in the units of a run (a batch size, a clip norm), so the guarantee is known
-beforehand, and `calibrate` finds the noise for a wanted epsilon. `PrivateTraining` executes it.
+A plan is a recipe with a batch size and a clip norm. Its guarantee is known before the run, and
+`calibrate` finds the noise for a target epsilon. `PrivateTraining` executes it.
 """
 
 import math
@@ -22,7 +22,7 @@ from sottovoce.training.edpsgd.scaling import LayerScales
 
 
 class Method(StrEnum):
-    """How a step is made: plainly, with exact clipping, in a loop over units, or by workers."""
+    """How a step is computed: without privacy, by exact clipping, unit by unit, or by workers."""
 
     SGD = "sgd"
     DP_SGD = "dp-sgd"
@@ -38,12 +38,12 @@ class ClippingStyle(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What will be done.
+    """The settings of a private training run.
 
-    `population` is a public, declared number of units (it need not be exact), `batch_size` how many
-    of them a step holds on average: their ratio is the sampling rate, and sums are divided by
-    `batch_size` whatever the sample turns out to be. `micro_batch` clips the mean of so many
-    units instead of each; `virtual_batch` is how many examples go through the model at a time.
+    `population` is the public, declared number of units (it need not be exact); `batch_size` is the
+    expected number of units per step. Their ratio is the sampling rate, and sums are divided by
+    `batch_size`, not by the size of the sample. With `micro_batch` > 1, means over that many units
+    are clipped instead of single units. `virtual_batch` is the number of examples per forward pass.
 
     >>> plan = Plan(population=60_000, batch_size=600, epochs=3, delta=1e-6)
     >>> plan.steps, plan.sampling_rate
@@ -78,7 +78,7 @@ class Plan:
         _validate.parse_fields(self)
         _validate.at_least_one("population", self.population)
         _validate.at_least_one("epochs", self.epochs)
-        # A function is asked once: what is paid for and what is added come from the same answers.
+        # Evaluate a decay function once, so that accounting and training use the same factors.
         object.__setattr__(self, "decay", decay_factors(self.decay, self.epochs))
         if self.sampling is Sampling.EVERYONE:
             raise InvalidInput(
@@ -87,7 +87,7 @@ class Plan:
             )
         _validate.at_least_one("virtual_batch", self.virtual_batch)
         _validate.at_least_one("micro_batch", self.micro_batch)
-        # Far from 1, float32 carries neither the noise nor the squares of norms.
+        # Outside this range, noise or squared norms exceed float32.
         _validate.positive("clip_norm", self.clip_norm)
         _validate.between("clip_norm", self.clip_norm, 1e-15, 1e15)
         if not 1 <= self.batch_size <= self.population:
@@ -102,13 +102,14 @@ class Plan:
             )
         if self.method is Method.EDP_SGD and self.micro_batch > 1:
             raise InvalidInput(
-                "Expected no micro_batch with edp-sgd: its workers' batches are the micro-batches."
+                "Expected micro_batch=1 with edp-sgd, which clips the batch of each worker, "
+                f"got {self.micro_batch}."
             )
         if self.method is not Method.EDP_SGD and (
             self.alpha_source is not ScaleSource.ONES or self.noise_split is NoiseSplit.PAPER
         ):
             raise InvalidInput(
-                f"Expected layer scales and the paper's noise split with edp-sgd only, "
+                f"Expected layer scales or the paper's noise split only with edp-sgd, "
                 f"got {self.method}."
             )
         if self.method is not Method.SGD:
@@ -116,7 +117,7 @@ class Plan:
 
     @classmethod
     def edpsgd_as_printed(cls, **settings: Any) -> Self:
-        """Algorithm 1 of the paper to the letter: y/N, isotropic noise, alpha from a gradient."""
+        """Algorithm 1 exactly as printed: noise y/N, isotropic, alpha from a private gradient."""
         printed = {
             "method": Method.EDP_SGD,
             "noise_split": NoiseSplit.PAPER,
@@ -142,7 +143,7 @@ class Plan:
 
     @property
     def divisor(self) -> int:
-        """What the noisy sum of clipped contributions is divided by: configured, not counted."""
+        """The divisor of the noisy sum of clipped contributions: configured, not counted."""
         if self.method is Method.EDP_SGD:
             return self.workers
         return self.batch_size // self.micro_batch
@@ -154,7 +155,7 @@ class Plan:
 
     @property
     def assignment(self) -> Assignment:
-        """How units find their worker or micro-batch: each by itself where one may be added."""
+        """How units are assigned to workers or micro-batches: independently if Poisson-sampled."""
         shuffled = self.sampling is Sampling.SHUFFLE
         return Assignment.POSITIONAL if shuffled else Assignment.INDEPENDENT
 
@@ -163,9 +164,9 @@ class Plan:
         return self.recipe().neighbours
 
     def recipe(self, alpha: tuple[float, ...] | None = None) -> TrainingRecipe:
-        """The same in the words of `sottovoce epsilon training`.
+        """The plan as a recipe, the form that `sottovoce epsilon training` uses.
 
-        `alpha` are the layer scales that will run, where they are known already.
+        `alpha` are the layer scales that will be used, if they are known.
         """
         if self.method is Method.SGD:
             raise InvalidInput("Expected a private method for a recipe, got sgd.")
@@ -197,10 +198,10 @@ class Plan:
         return self.recipe().noise_multiplier_of(epoch)
 
     def guarantee(self, scales: LayerScales | None = None) -> Guarantee:
-        """What will hold when all steps have been made.
+        """The guarantee after all steps.
 
-        With the same noise in every layer this depends on the layer scales: give those that will
-        run, or `max_alpha`, a bound of them.
+        With isotropic noise it depends on the layer scales: give those that will be used, or their
+        upper bound `max_alpha`.
         """
         return self.recipe(None if scales is None else scales.alpha).guarantee()
 
@@ -210,7 +211,7 @@ class Plan:
     def calibrate(
         self, *, epsilon: float, delta: float | None = None, scales: LayerScales | None = None
     ) -> Self:
-        """The same plan with the least noise that keeps it within epsilon, at its delta or this."""
+        """The plan with the least noise that stays within epsilon, at this delta if given."""
         if self.method is Method.SGD:
             raise InvalidInput("Expected a private method to calibrate, got sgd: it adds no noise.")
         plan = self if delta is None else replace(self, delta=delta)

@@ -1,14 +1,14 @@
-"""Private training around an ordinary torch loop: one object samples, clips, adds noise, accounts.
+"""Private training with an ordinary torch loop: sampling, clipping, noise and accounting.
 
     training = PrivateTraining(plan, model, optimizer, owners=len(data))
     for step in training.steps():
-        for batch in step:                      # indices of examples, a piece at a time
-            step.backward(losses(model(x[batch]), y[batch]))        # one loss an example
+        for batch in step:                      # indices of examples, one piece at a time
+            step.backward(losses(model(x[batch]), y[batch]))        # one loss per example
     print(training.guarantee())
 
-When the pieces of a step have gone through, the clipped sum gets its noise and the optimiser takes
-its step. What the step costs was written to the ledger before it began, and what is added is what
-was written there: between payment and noise nothing can be exchanged.
+After the last piece of a step, noise is added to the clipped sum and the optimiser takes its step.
+The step was recorded in the ledger before it began, and the noise that is added is the noise that
+was recorded: nothing can change in between.
 """
 
 import json
@@ -62,23 +62,23 @@ from sottovoce.training.plan import ClippingStyle, Method, Plan
 from sottovoce.training.step import Step
 
 PRECISIONS = (torch.float32, torch.float64, torch.bfloat16)
-SAME_EXAMPLES = "every worker holds the same examples in the same order"
+SAME_EXAMPLES = "every worker has the same examples in the same order"
 NOT_CHARGED = "choosing hyper-parameters, the checkpoint or when to stop by looking at private data"
 
 
 class PrivateTraining:
-    """Executes a plan on a model, and tells what it cost.
+    """Executes a plan on a model and accounts for it.
 
-    `owners` names the unit of every example: distinct ids, the users who said them (with the unit
-    user), or just the number of examples. With a `ledger` file the accounts survive a crash.
-    Buffers of the model may not change, except those named in `public_buffers`.
+    `owners` gives the unit of every example: unique ids, the users of the examples (with the unit
+    user), or only the number of examples. With a `ledger` file the accounting survives a crash.
+    Buffers of the model must not change, except those named in `public_buffers`.
 
-    The neighbour check repeats passes, so the loop has to do the same thing again when it is given
-    the same examples: it may draw from the global generators of torch, Python and numpy, but what
-    it remembers of one batch may not change what it does with the next. For a loop that draws from
-    generators of its own, declare `own_randomness=True`: where its passes cannot be repeated, the
-    statement then says that its examples were assumed to be treated each by itself. The check is
-    made for mistakes. It is no defence against a program written to behave while it is looked at.
+    The neighbour check repeats passes, so the loop must do the same thing when it gets the same
+    examples again: it may use the global generators of torch, Python and numpy, but state from one
+    batch must not affect the next. If the loop uses its own generators, set `own_randomness=True`:
+    where its passes cannot be repeated, the guarantee then lists as an assumption that examples
+    are processed independently. The check detects mistakes; it is no defence against code written
+    to evade it.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class PrivateTraining:
     ) -> None:
         if type(plan) is not Plan:
             raise InvalidInput(f"Expected a Plan, got {type(plan).__name__}.")
-        self._planned = replace(plan)  # a copy out of reach, to compare with
+        self._planned = replace(plan)  # a private copy, to detect changes
         self._own_randomness = own_randomness is True
         self._plan, self._model, self._optimizer = plan, model, optimizer
         self._step = 0
@@ -115,14 +115,14 @@ class PrivateTraining:
         if plan.alpha_source in (ScaleSource.ONES, ScaleSource.DP, ScaleSource.FIRST_BATCH):
             if scales is not None:
                 raise InvalidInput(
-                    f"Expected no scales with the source {plan.alpha_source}, got some."
+                    f"Expected no scales with the source {plan.alpha_source}, got scales."
                 )
         elif scales is None:
             raise InvalidInput(f"Expected scales from the source {plan.alpha_source}, got none.")
         elif plan.alpha_source is ScaleSource.SHAPES and scales != LayerScales.from_shapes(model):
             raise InvalidInput(
-                "Expected the scales that follow from the model's shapes, as planned, got others: "
-                "use LayerScales.from_shapes(model), or plan for where they are from."
+                "Expected the scales that follow from the model's shapes, got others: use "
+                "LayerScales.from_shapes(model), or set the plan's alpha_source to their source."
             )
         names = _names(owners, plan)
         self._worker.agree(
@@ -165,7 +165,7 @@ class PrivateTraining:
         return self._step
 
     def steps(self) -> Iterator[Step]:
-        """The steps that are left, each of which has to be worked through."""
+        """The remaining steps; iterate over all pieces of each."""
         if self.plan.alpha_source in (ScaleSource.DP, ScaleSource.FIRST_BATCH) and self.step == 0:
             yield from self._scale_step()
         while self.step < self.plan.steps:
@@ -187,7 +187,7 @@ class PrivateTraining:
         check: NeighbourCheck | None = None,
     ) -> Iterator[Step]:
         private = not isinstance(gradient, PlainGradient)
-        watch = self._watch if private else self._check_current
+        watch = self._check_after_piece if private else self._check_current
         step = Step(number, self._batches.pieces(number), gradient, take, check, watch)
         self._current = step
         for parameter in self._parameters:
@@ -196,13 +196,13 @@ class PrivateTraining:
         yield step
         if not step.finished:
             raise InvalidInput(
-                f"Expected a loop over the pieces of step {number} to its end, got a part of it: "
-                "the noise is added after the last piece."
+                f"Expected a loop over all pieces of step {number}, got an incomplete one: noise "
+                "is added after the last piece."
             )
 
     def guarantee(self) -> Guarantee:
-        """What holds for everything released so far, by all workers together."""
-        self._look_at_buffers()
+        """The guarantee for everything released so far by all workers."""
+        self._check_buffers()
         guarantee = self.ledger().guarantee(self.plan.delta, population=self.plan.population)
         if self._failed is None:
             return guarantee
@@ -210,8 +210,8 @@ class PrivateTraining:
         no = Verdict.NO_GUARANTEE
         return replace(guarantee, epsilon=math.inf, verdict=no, accountant="none", reasons=reasons)
 
-    def _look_at_buffers(self) -> None:
-        """Whatever was refused on the way: the model as it is now must be worth its statement."""
+    def _check_buffers(self) -> None:
+        """Check the buffers of the current model, even after an earlier refusal."""
         private = self.plan.method is not Method.SGD
         if private and self._failed is None and not self._closed:
             try:
@@ -220,24 +220,24 @@ class PrivateTraining:
                 self._failed = str(problem)
 
     def ledger(self) -> Ledger:
-        """The ledger of all workers (ask on every rank at the same time)."""
+        """The merged ledger of all workers; a collective call, so call it on every rank."""
         if self._worker.alone:
             return self._ledger
         ledgers = self._worker.gather(**self._ledger.to_json())
         return merge_workers([Ledger.from_json(data) for data in ledgers])
 
     def assume(self, sentence: str) -> None:
-        """Note something that must be true for the guarantee to hold."""
+        """Record an assumption that the guarantee depends on."""
         self._ledger.assume(sentence)
 
     def leave_uncovered(self, sentence: str) -> None:
-        """Note a use of private data that this training does not pay for."""
+        """Record a use of private data that this training does not account for."""
         self._ledger.leave_uncovered(sentence)
 
     def save(self, path: Path | str, extra: Mapping[str, Any] | None = None) -> None:
-        """Write a checkpoint: weights, optimiser, step and ledger; whole or not at all.
+        """Write a checkpoint (weights, optimiser, step and ledger) atomically.
 
-        `extra` (tensors, numbers, strings) is for the loop around: `resume` gives it back.
+        `extra` (tensors, numbers, strings) holds the caller's state; `resume` returns it.
         """
         self._ownership.check_buffers(values=True)
         self._ledger.sync()
@@ -255,42 +255,42 @@ class PrivateTraining:
         )
 
     def resume(self, path: Path | str) -> dict[str, Any]:
-        """Continue from a checkpoint. Steps that were spent after it are lost, not repeated.
+        """Continue from a checkpoint. Steps recorded after it stay spent and are not repeated.
 
-        Workers resume together, all from the same file or files of the same step.
+        All workers resume together, from the same file or from files of the same step.
         """
         state = load_checkpoint(path)
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self._scales = LayerScales(self._scales.names, tuple(state["alpha"]), self._scales.layer_of)
-        self._take_over(Ledger.from_json(json.loads(state["ledger"])))
+        self._merge_saved_ledger(Ledger.from_json(json.loads(state["ledger"])))
         spent = sum(e.count for e in self._ledger.entries if isinstance(e.fact, NoisySum))
-        # A crash may have come when some workers had paid for a step and others had not yet.
+        # At a crash, some workers may have recorded a step that others had not.
         told = self._worker.gather(saved=state["step"], reached=max(state["step"], spent))
         if len({each["saved"] for each in told}) > 1:
             steps = ", ".join(str(each["saved"]) for each in told)
             raise InvalidInput(
-                f"Expected a checkpoint of the same step on every worker, got steps {steps}: let "
-                "all of them resume from the same file."
+                f"Expected a checkpoint of the same step on every worker, got steps {steps}: "
+                "resume all of them from the same file."
             )
         self._step = max(each["reached"] for each in told)
         self._ownership.accept_buffers()
-        # Nor is anything drawn twice: a seed that went on from the same place would repeat noise
-        # on other weights, and the difference of the two has none.
+        # Never repeat noise: with the same noise on two different gradients, their difference would
+        # have none.
         self._source = NoiseSource() if self._seed is None else self._source.derive(_salt())
         self._worker.check_noise(self._source)
         self._key = self._worker.agree_on_key(SamplingKey())
-        # Batches are drawn with a new key, so a shuffled epoch that was begun starts afresh.
+        # Batches use a new key, so an unfinished shuffled epoch starts again.
         self._begin_run()
         extra: dict[str, Any] = state["extra"]
         return extra
 
-    def _take_over(self, saved: Ledger) -> None:
-        """The file may be gone, rolled back or ahead: what either copy has spent is counted."""
+    def _merge_saved_ledger(self, saved: Ledger) -> None:
+        """Count what either copy has spent: the ledger file may be lost, rolled back or ahead."""
         if self._worker.alone or saved.id == self._ledger.id:
             self._ledger.union(saved)
         elif not self._ledger.entries:
-            # The checkpoint of another rank stands in for a lost ledger: our share was like its.
+            # The checkpoint of another rank replaces a lost ledger: the noise shares are equal.
             for entry in saved.entries:
                 fact = entry.fact
                 if isinstance(fact, NoisySum) and fact.rank is not None:
@@ -298,21 +298,21 @@ class PrivateTraining:
                 self._ledger.spend(fact, entry.count)
 
     def close(self) -> None:
-        """Training is over: the ledger is free for others, and the optimiser for other uses."""
-        self._look_at_buffers()
+        """End the training: close the ledger and release the optimiser."""
+        self._check_buffers()
         self._closed = True
         self._ownership.release()
         self._ledger.close()
 
     def __reduce__(self) -> NoReturn:
         raise InvalidInput(
-            "Expected one PrivateTraining for one ledger, got an attempt to copy it: a copy would "
-            "spend in private. Use save and resume."
+            "Expected one PrivateTraining per ledger, got an attempt to copy it: spending of the "
+            "copy would not be recorded. Use save and resume."
         )
 
     def _begin_run(self) -> None:
-        """From here to the end, or to the next resumption: batches, gradient and check of a run."""
-        # Workers begin one run together: the ledger of each names it alike.
+        """Set up the batches, gradient and checks of a run (until the end or the next resume)."""
+        # All workers record the same run id.
         hint = secrets.token_hex(8) if self._seed is None else f"seed {self._seed}"
         self._run = self._ledger.new_run(self._worker.gather(hint=hint)[0]["hint"])
         rank = None if self._worker.alone else self._worker.rank
@@ -336,36 +336,36 @@ class PrivateTraining:
         )
 
     def _fail(self, sentence: str) -> None:
-        """The sensitivity in the ledger is not that of this program."""
+        """The recorded sensitivity does not hold for this program: void the guarantee."""
         self._failed = sentence
-        if self.step:  # else nothing of this training was released
+        if self.step:  # otherwise nothing was released yet
             self._ledger.void(sentence)
 
     def _check_own(self) -> None:
-        """This process, this model and this optimiser are the ones that training began with."""
+        """Check that process, plan, model and optimiser are the ones training began with."""
         if self._failed is not None:
             raise NeighbourCheckFailed(self._failed)
         if os.getpid() != self._process:
             raise InvalidInput(
-                "Expected the process that began this training, got a fork of it, which would "
-                "release a step that was paid for once: train in one process, or join_workers()."
+                "Expected the process that began this training, got a fork, which would release a "
+                "step a second time: train in one process, or use join_workers()."
             )
         if self._plan != self._planned:
             raise InvalidInput(
-                "Expected the plan that training began with, got a changed one: what was paid for "
-                "is what is done. Start a new PrivateTraining, on the same ledger."
+                "Expected the plan that training began with, got a changed one: start a new "
+                "PrivateTraining with the same ledger."
             )
         _check_precision(self._parameters, self.model)
         self._ownership.check()
 
-    def _watch(self, step: Step) -> None:
-        """After every piece: nobody else has made gradients or moved weights."""
+    def _check_after_piece(self, step: Step) -> None:
+        """Check after every piece that no other code computed gradients or changed weights."""
         self._check_current(step)
         self._ownership.check_gradients()
         self._check_weights()
 
     def _check_weights(self) -> None:
-        """Within a step only the training moves weights. What else did is in the model already."""
+        """Void the guarantee if other code changed the weights: the change is in the model."""
         try:
             self._ownership.check_weights()
         except InvalidInput as problem:
@@ -378,8 +378,8 @@ class PrivateTraining:
         if self.plan.workers != self._worker.count and not simulated:
             raise InvalidInput(
                 f"Expected {self.plan.workers} workers as planned, got {self._worker.count}: start "
-                f"with torchrun --nproc-per-node={self.plan.workers}, or plan for "
-                f"workers={self._worker.count}."
+                f"with torchrun --nproc-per-node={self.plan.workers}, or set "
+                f"workers={self._worker.count} in the plan."
             )
 
     def _open_ledger(self, path: Path | str | None, budget: Budget | None) -> Ledger:
@@ -391,8 +391,8 @@ class PrivateTraining:
         path = Path(path)
         if not self._worker.alone:
             path = path.with_name(f"{path.stem}.rank{self._worker.rank}{path.suffix}")
-        # A step is durable with the checkpoint that holds it (see `save`), so a power cut cannot
-        # leave a model that was not paid for; waiting for the disk at every step is not needed.
+        # `save` syncs the ledger before it writes a checkpoint, so after a power failure no saved
+        # model lacks its records; an fsync at every step is not needed.
         return Ledger.open(path, unit=unit, relation=relation, budget=budget, durable=False)
 
     def _make_gradient(self) -> Gradient:
@@ -419,7 +419,7 @@ class PrivateTraining:
                 return PerLayerClipping.equal(self.plan.clip_norm, layers)
 
     def _share_stds(self) -> tuple[float, ...]:
-        """The standard deviation that one worker adds to each layer of its clipped sum."""
+        """The standard deviation of the noise of one worker, for each layer."""
         plan = self.plan
         std = plan.noise_multiplier_of(self.step // plan.steps_per_epoch) * plan.clip_norm
         paper = plan.noise_split is NoiseSplit.PAPER
@@ -428,13 +428,13 @@ class PrivateTraining:
         return tuple(share * alpha if scaled else share for alpha in self._scales.alpha)
 
     def _drawn_stds(self) -> tuple[float, ...]:
-        """What this process draws: its own share, or all shares where workers are simulated."""
-        # Independent shares add up in variance, so one draw of the sum has the same distribution.
+        """The noise of this process: its share, or all shares if workers are simulated."""
+        # Variances of independent shares add up, so a single draw has the same distribution.
         simulated = math.sqrt(self.plan.workers) if self._worker.alone else 1.0
         return tuple(share * simulated for share in self._share_stds())
 
     def _fact(self) -> Fact:
-        """What this process is about to do, in the words of the ledger."""
+        """The fact about the next step of this process, for the ledger."""
         plan = self.plan
         if plan.method is Method.SGD:
             return Unprotected(
@@ -460,18 +460,18 @@ class PrivateTraining:
 
     @torch.no_grad()
     def _take(self, paid: Fact, step: Step, sums: list[Tensor]) -> None:
-        """Noise on the sum as it was paid for, the sum over workers, the optimiser's step."""
+        """Add the recorded noise, sum over workers, and take the optimiser's step."""
         self._check_own()
         self._check_current(step)
         if isinstance(paid, NoisySum):
-            self._watch(step)
+            self._check_after_piece(step)
             self._ownership.check_buffers()
-        # From here on the step counts as taken, whatever happens: its examples meet noise once.
+        # From here on the step counts as taken, even if it fails: a sum gets noise only once.
         noise = self._noise_of_step()
         self._step, self._current = self._step + 1, None
-        self._worker.add_up(self._protected(sums, paid, noise))
+        self._worker.add_up(self._noisy_parts(sums, paid, noise))
         for parameter, total in zip(self._parameters, sums, strict=True):
-            # Rounding to the parameter's own precision comes after the noise: post-processing.
+            # Rounding to the parameter's precision after the noise is post-processing.
             parameter.grad = total.to(parameter.dtype)
         with self._ownership.taking():
             self.optimizer.step()
@@ -479,14 +479,14 @@ class PrivateTraining:
     def _check_current(self, step: Step) -> None:
         if step is not self._current:
             raise InvalidInput(
-                f"Expected the step that was handed out last, got step {step.number} once more: it "
-                "was paid for once. Take the steps of one loop over training.steps()."
+                f"Expected the current step, got step {step.number} again, which was recorded "
+                "once: use each step of training.steps() once, in one loop."
             )
 
-    def _protected(
+    def _noisy_parts(
         self, sums: list[Tensor], paid: Fact, noise: TensorNoise
     ) -> Iterator[list[Tensor]]:
-        """The sums in parts, each with its noise when it is handed out."""
+        """Yield the sums in parts, each after its noise was added."""
         drawn = paid.noise_stds if isinstance(paid, NoisySum) else (0.0,) * len(self._scales.names)
         stds = [drawn[layer] / self.plan.divisor for layer in self._scales.layer_of]
         whole = [Part(sums, stds)]
@@ -496,12 +496,12 @@ class PrivateTraining:
             yield part.tensors
 
     def _noise_of_step(self, name: str = "step") -> TensorNoise:
-        # From a seed every step has a stream of its own, so that a resumed run repeats none.
+        # With a seed every step has its own stream, so that a resumed run repeats no noise.
         source = self._source if self._seed is None else self._source.derive(f"{name} {self.step}")
         return TensorNoise(source)
 
     def _scale_step(self) -> Iterator[Step]:
-        """Learn the layer scales from the first sample, with noise (paid for) or as printed."""
+        """Learn the layer scales from the first sample, with noise or as printed in the paper."""
         self._check_own()
         noise = self._noise_of_step("scales")
         release = ScaleRelease(self.plan, self.model, self._scales, self._worker, noise)
@@ -511,7 +511,7 @@ class PrivateTraining:
         def take(step: Step, _: list[Tensor]) -> None:
             self._check_own()
             self._check_current(step)
-            self._watch(step)
+            self._check_after_piece(step)
             self._ownership.check_buffers()
             self._current = None
             release.add_noise()
@@ -529,7 +529,7 @@ def _names(owners: Sequence[str] | int, plan: Plan) -> list[str]:
     if plan.unit is Unit.USER:
         raise InvalidInput(
             "Expected the user of every example in owners, because the unit is user, got the "
-            f"number {owners}: examples of one user would count as several users."
+            f"number {owners}: each example would count as a separate user."
         )
     return list(numbered(_validate.at_least_one("owners", owners)))
 
@@ -538,12 +538,12 @@ def _check_shapes(model: nn.Module) -> None:
     shapeless = [n for n, p in model.named_parameters() if isinstance(p, UninitializedParameter)]
     if shapeless:
         raise UnsupportedLayer(
-            dict.fromkeys(shapeless, "it has no shape yet: run the model once first")
+            dict.fromkeys(shapeless, "its shape is not initialised: run the model once first")
         )
 
 
 def _check_precision(parameters: Sequence[nn.Parameter], model: nn.Module) -> None:
-    """Gradients in float16 overflow and vanish unless they are scaled, which clipping undoes."""
+    """Reject float16: its gradients need loss scaling, which clipping would undo."""
     for parameter in parameters:
         if parameter.dtype not in PRECISIONS:
             name = next((name for name, p in model.named_parameters() if p is parameter), "one")

@@ -1,4 +1,4 @@
-"""The papers' own arithmetic, as published."""
+"""The arithmetic of the papers, as published."""
 
 import math
 

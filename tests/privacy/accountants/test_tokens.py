@@ -84,7 +84,7 @@ def test_two_least_likely_inputs_reach_the_stated_epsilon_exactly() -> None:
     epsilon = tokens.epsilon_of([(TokenLoss(p, 0.1), 2)], 0.01)
     spent = brute_force_delta([(rows[0], rows[1])] * 2, epsilon)
     assert spent == pytest.approx(0.01, rel=1e-9)
-    # The twin: a slightly smaller epsilon would be a lie.
+    # The twin: a slightly smaller epsilon does not hold.
     assert brute_force_delta([(rows[0], rows[1])] * 2, epsilon - 0.01) > 0.01
 
 

@@ -1,4 +1,4 @@
-"""The master formula, and what the fact of a training step objects to."""
+"""The master formula, and the objections of a training step."""
 
 import math
 from dataclasses import replace
@@ -81,7 +81,7 @@ def test_layers_clipped_apart_add_up() -> None:
 
 def test_losses_by_sampling() -> None:
     assert STEP.losses(ADD) == [(PoissonGaussianLoss(0.01, 1.0), 1)]
-    # The PLD accountant moves a replaced vector to the other side by itself.
+    # The PLD accountant applies the factor 2 of replace-one itself.
     assert STEP.losses(REPLACE) == [(PoissonGaussianLoss(0.01, 1.0), 1)]
     mixed = replace(STEP, contribution=Contribution.MIXED)
     assert mixed.losses(ADD) == [(PoissonGaussianLoss(0.01, 0.5), 1)]
@@ -94,12 +94,12 @@ def test_losses_by_sampling() -> None:
     [
         ({"scale_source": ScaleSource.FIRST_BATCH}, ADD, "private gradient without noise"),
         ({"noise_stds": (2.0**-21,)}, ADD, "no longer Gaussian"),
-        ({"rank": 0, "workers": 2}, ADD, "share of worker 0 of 2"),
+        ({"rank": 0, "workers": 2}, ADD, "only the noise share of worker 0 of 2"),
         ({"sampling": Sampling.SHUFFLE, "pool": "epoch 0"}, ADD, "only the relation replace-one"),
         (
             {"contribution": Contribution.MIXED, "assignment": Assignment.POSITIONAL},
             ADD,
-            "re-deals every worker",
+            "the records of every worker",
         ),
     ],
 )
@@ -115,7 +115,7 @@ def test_positional_chunks_are_fine_under_replace_one() -> None:
 
 @pytest.mark.parametrize("workers", [2, 8])
 def test_why_positional_chunks_are_refused(workers: int) -> None:
-    """One added record re-deals every worker: the sum moves by 2 N C, not by 2 C."""
+    """Adding one record changes the records of every worker: the sum changes by 2 N C, not 2 C."""
     records = [(-1.0) ** (i + 1) * 10.0 ** (2 * i + 1) for i in range(2 * workers)]
     sign = -1 if records[-1] > 0 else 1
     added = [*records, sign * 10 * abs(records[-1])]
@@ -152,7 +152,7 @@ def test_json_both_ways() -> None:
         ({"scales": (1.0, 1.0)}, "one noise standard deviation for each of 2"),
         ({"scales": ()}, "one noise standard deviation for each of 0"),
         ({"scales": (-1.0,)}, "Expected every layer scale > 0"),
-        ({"noise_stds": (math.nan,)}, "Expected every one of noise_stds to be finite"),
+        ({"noise_stds": (math.nan,)}, "Expected each of noise_stds to be finite"),
         ({"noise_stds": (-1.0,)}, "Expected every noise standard deviation from 0"),
         ({"sampling_rate": None}, "Expected a sampling_rate with Poisson"),
         ({"sampling_rate": 1.5}, "Expected sampling_rate in"),

@@ -1,4 +1,4 @@
-"""Merging the shares of workers: what the sum really carried."""
+"""Merging the shares of workers: the actual noise of the sum."""
 
 import math
 from dataclasses import replace
@@ -85,8 +85,8 @@ def test_unlike_steps_are_refused() -> None:
     ledgers = [worker(rank, 1) for rank in range(WORKERS - 1)]
     odd = Ledger(unit=Unit.EXAMPLE, relation=Relation.ADD_OR_REMOVE)
     odd.spend(replace(SHARE, rank=WORKERS - 1, clip_norm=2.0))
-    with pytest.raises(CannotAccount, match="unlike steps"):
+    with pytest.raises(CannotAccount, match="different steps"):
         merge_workers([*ledgers, odd])
     other = Ledger(unit=Unit.USER, relation=Relation.ADD_OR_REMOVE)
-    with pytest.raises(CannotAccount, match="share unit and relation"):
+    with pytest.raises(CannotAccount, match="same unit and relation"):
         merge_workers([*ledgers, other])

@@ -9,5 +9,5 @@ from sottovoce.privacy.noise.kernel import SOURCE, Kernel
 
 @cache
 def compiled() -> Kernel:
-    """A kernel from the source as it is now; where it cannot be built, the test is skipped."""
+    """A kernel built from the current source; skips the test if it cannot be built."""
     return compiled_or_skip(SOURCE, Kernel)

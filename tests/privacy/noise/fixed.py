@@ -1,4 +1,4 @@
-"""A source whose words are chosen by the test, to reach the events of probability 2**-64."""
+"""A source with fixed words, to test events of probability 2**-64."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from sottovoce.privacy.noise import NoiseSource
 
 
 class FixedWords(NoiseSource):
-    """Gives these words over and over."""
+    """Repeats these words."""
 
     def __init__(self, words: list[int]) -> None:
         super().__init__()
-        self._is_seeded = True  # these words and no others: not a source for the compiled kernel
+        self._is_seeded = True  # keeps the compiled kernel from being used
         self._words = np.array(words, np.uint64)
 
     def fill(self, out: NDArray[Any]) -> None:

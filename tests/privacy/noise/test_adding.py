@@ -1,4 +1,4 @@
-"""Noise added in place: the right amount, to the right places, once.
+"""Noise added in place: the right amount, to the right elements, once.
 
 The distribution is tested in tests/statistical.
 """

@@ -1,4 +1,4 @@
-"""Draws from a list: shares of the 2**64 words, exact where it matters."""
+"""Categorical draws: the exact shares of the 2**64 words."""
 
 import math
 from fractions import Fraction
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.privacy.noise.fixed import FixedWords
 
 from sottovoce.errors import InvalidInput
-from sottovoce.privacy.noise import Categorical, NoiseSource, draw_from
+from sottovoce.privacy.noise import Categorical, NoiseSource
 
 EXTREMES = [0, 1, 2**63 - 1, 2**63, 2**64 - 1]
 
@@ -37,7 +37,7 @@ def test_shares_are_the_probabilities_and_rare_ones_are_rounded_up(weights: list
 
 
 def test_impossible_and_certain_alternatives_are_exact() -> None:
-    assert draw_from([0.0, 1.0, 1.0], 5, FixedWords(EXTREMES)).tolist() == [1] * 5
+    assert Categorical([0, 1, 0]).draw(5, FixedWords(EXTREMES)).tolist() == [1] * 5
     assert Categorical([0, 0, 5, 0]).draw(5, FixedWords(EXTREMES)).tolist() == [2] * 5
     ends = Categorical([0, 1, 0, 1, 0]).draw(5, FixedWords(EXTREMES)).tolist()
     assert ends == [3, 3, 3, 1, 1]
@@ -76,9 +76,3 @@ def test_empty_draws() -> None:
 def test_bad_weights(weights: list[float], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         Categorical(weights)
-
-
-@pytest.mark.parametrize("cumulative", [[0.5, 0.4, 1.0], [-0.5, 1.0]])
-def test_running_totals_that_fall(cumulative: list[float]) -> None:
-    with pytest.raises(InvalidInput, match="never fall"):
-        draw_from(cumulative, 3, NoiseSource())

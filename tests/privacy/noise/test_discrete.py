@@ -1,4 +1,4 @@
-"""Noise on whole numbers: the exact law of its coins, and the edges of its arguments."""
+"""Integer noise: its exact distribution, and the limits of its arguments."""
 
 import math
 from collections.abc import Callable
@@ -20,7 +20,7 @@ DRAWS: list[Draw] = [discrete_laplace, discrete_gaussian]
 
 @pytest.mark.parametrize("scale", [0.05, 0.3, 1.0, 7.5])
 def test_the_coins_make_the_distribution(scale: float) -> None:
-    """The law that the coins imply, computed exactly, is within 2**-59 of the definition."""
+    """The exact distribution of the draws is within 2**-59 of the definition."""
     coins = _coins(scale)
     with localcontext(Context(prec=60)):
         magnitudes = [Decimal(1)]

@@ -120,7 +120,7 @@ sizes = st.lists(st.sampled_from([0, 1, 7, 15, 16, 17, 31, 32, 33, 500, 511, 512
 
 @given(sizes=sizes, key=st.binary(min_size=32, max_size=32), std=st.floats(1e-3, 1e3))
 def test_arrays_of_any_length(sizes: list[int], key: bytes, std: float) -> None:
-    """Each array goes on where the one before stopped: no part of the stream is used twice."""
+    """Each array continues the stream of the previous one, so no part is used twice."""
     stds = [std * (i + 1) for i in range(len(sizes))]
     outs = [np.zeros(n, np.float32) for n in sizes]
     compiled().add(outs, stds, key)
@@ -202,7 +202,7 @@ def test_a_forked_process_draws_other_noise() -> None:
     assert len(set.union(*drawn)) == pytest.approx(300, abs=2)
 
 
-# ---- Who is served by the kernel -----------------------------------------------------------------
+# ---- When the kernel is used ---------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ def test_an_unseeded_source_draws_by_the_kernel(
     expected = np.empty(70, np.float32)
     installed.fill(expected, 3.0, KEY)
     assert (out.reshape(-1) == expected).all()
-    # In float64 the key is of no use: the stream of the source goes on.
+    # float64 does not use the kernel: the stream of the source continues.
     assert (gaussian(9, 1.0, source) != gaussian(9, 1.0, source)).all()
 
 

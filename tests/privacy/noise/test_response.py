@@ -1,4 +1,4 @@
-"""Randomised response: coins that are exact at their ends, and lies that are really lies."""
+"""Randomised response: exact at probabilities 0 and 1, and replacements differ from the value."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The stream of random bits: secure, never repeated, reproducible only when asked for."""
+"""The stream of random bits: secure, never repeated, reproducible only with a seed."""
 
 import copy
 import itertools

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sottovoce.errors import InvalidInput
@@ -12,7 +13,6 @@ from sottovoce.privacy.recipes import DeidRecipe, Strategy
 from sottovoce.privacy.recipes.deid import (
     histogram_threshold,
     replace_probability,
-    singleton_leak,
 )
 
 WORD = DeidRecipe(strategy=Strategy.WORD, p=0.9, pi_min=0.1)
@@ -74,19 +74,18 @@ def test_formulas_of_the_vectors() -> None:
     assert replace_probability(1.0, 0.25) == pytest.approx(0.699511, abs=1e-6)
     assert replace_probability(800.0, 0.25) == 0.0
     assert histogram_threshold(1.0, 1e-6) == pytest.approx(14.122363, abs=1e-6)
-    assert singleton_leak(1000, 0.5) == pytest.approx(0.696924, abs=1e-6)
-    assert singleton_leak(1000, 1.0) == pytest.approx(0.632305, abs=1e-6)
 
 
 def test_the_leak_of_singletons_by_simulation() -> None:
     """Replace each of n distinct tokens by a random one of them; does the first one survive?"""
-    import numpy as np
-
     random, n, p, trials = np.random.default_rng(0), 50, 0.8, 20_000
     replaced = random.random((trials, n)) < p
     drawn = random.integers(n, size=(trials, n))
     survives = ~replaced[:, 0] | ((drawn == 0) & replaced).any(axis=1)
-    assert survives.mean() == pytest.approx(singleton_leak(n, p), abs=0.015)
+    recipe = replace(WORD, p=p, pi_source=SurrogateSource.SAME_CORPUS)
+    (reason,) = recipe.guarantee().reasons
+    stated = float(reason.rpartition(" ")[2])
+    assert survives.mean() == pytest.approx(stated, abs=0.015)
 
 
 @pytest.mark.parametrize(

@@ -149,5 +149,5 @@ def test_noise_that_decays_to_nothing_is_no_guarantee(method: Method) -> None:
     assert recipe.noise_multiplier_of(1) == 0
     assert statement.guarantee.verdict is Verdict.NO_GUARANTEE
     assert math.isinf(statement.claimed.log10_epsilon)
-    # The twin: as long as a number is left, its logarithm is told.
+    # The twin: as long as the noise is positive, the logarithm is finite.
     assert 600 < replace(recipe, tau=80.0).statement().claimed.log10_epsilon < math.inf

@@ -1,4 +1,4 @@
-"""Layouts and losses that mix examples, which no shape gives away."""
+"""Layouts and losses that mix examples without an error in shapes."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The contract of a keeper: what it leaves alone, refuses, and does with what is not finite."""
+"""The contract of a keeper: what it leaves unchanged, what it rejects, and non-finite values."""
 
 import copy
 
@@ -109,7 +109,7 @@ def test_activation_checkpointing(reentrant: bool) -> None:
         hidden = checkpoint(model[:2], x, use_reentrant=reentrant)
         return score(model[2](hidden), 5)
 
-    if reentrant:  # its graph is made in the backward pass, where no check can see it
+    if reentrant:  # its graph is built during backward, where it cannot be checked
         with pytest.raises(InvalidInput, match="use_reentrant=False"):
             assert_exact(model, losses, Partition(torch.arange(5), 5))
     else:
@@ -269,7 +269,7 @@ def test_losses_must_be_one_for_each_example(reduce: str) -> None:
 def test_the_first_dimension_must_be_the_examples() -> None:
     model, x = make()
     keeper = BookKeeper(model)
-    with keeper.record(count=4), pytest.raises(InvalidInput, match="0 to be given a first dim"):
+    with keeper.record(count=4), pytest.raises(InvalidInput, match="input of 0 with a first dim"):
         model(x)
 
 
@@ -307,7 +307,7 @@ def test_calls_in_the_wrong_order() -> None:
 def test_the_number_of_examples_must_be_known() -> None:
     model, x = make()
     keeper = BookKeeper(model)
-    with keeper.record(), pytest.raises(InvalidInput, match="give record"):
+    with keeper.record(), pytest.raises(InvalidInput, match="use record"):
         model[0](x)
 
 

@@ -1,4 +1,4 @@
-"""What is refused before the first step, by name, with what to do."""
+"""Models rejected before the first step, with names and remedies."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""No clipped gradient is longer than its style says, whatever the gradients are."""
+"""No clipped gradient exceeds the sensitivity of its style."""
 
 import math
 

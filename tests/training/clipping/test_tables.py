@@ -1,4 +1,4 @@
-"""Gradients of large tables by rows: the same as whole ones, step after step."""
+"""Sparse gradients of large tables equal dense ones, in every step."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ ROWS, WIDTH = 12, 3
 
 
 class Words(nn.Module):
-    """A padded table, one that is tied to the output, and one that nothing learns."""
+    """A padded table, one that is tied to the output, and a frozen one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Words(nn.Module):
 
 
 def reference(model: Words, workers: list[list[Tensor]], clip_norm: float) -> list[Tensor]:
-    """One whole gradient a worker, clipped, added up, by the book."""
+    """Reference: one dense gradient per worker, clipped and summed."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     total = [torch.zeros_like(p) for p in parameters]
     for pieces in workers:
@@ -69,7 +69,7 @@ def test_rows_give_the_gradient_of_the_whole_table(
             workers = [[torch.tensor(piece) for piece in pieces] for pieces in step]
             gradient = OneByOneGradient(model, scales, clip_norm, len(workers), mean=True)
             expected = reference(model, workers, clip_norm)
-            for _ in range(2):  # the memory of the first time serves the second
+            for _ in range(2):  # the second pass reuses the memory of the first
                 gradient.begin()
                 run(gradient, model, workers)
                 found = gradient.finish()

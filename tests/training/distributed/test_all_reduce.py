@@ -1,4 +1,4 @@
-"""Parts of a gradient: together all of it, each protected before it leaves."""
+"""The parts cover the gradient, and each has its noise before it is sent."""
 
 import pytest
 import torch
@@ -43,7 +43,7 @@ class Finished:
 
 
 def test_nothing_leaves_a_worker_before_its_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gradient of zeros: whatever is handed over is noise, in every part, and arrives summed."""
+    """With a gradient of zeros, every part that is sent is noise, and arrives summed."""
     left: list[Tensor] = []
 
     def all_reduce(flat: Tensor, async_op: bool) -> Finished:

@@ -1,4 +1,4 @@
-"""Many workers, as real processes under torchrun."""
+"""Several workers, as processes under torchrun."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from sottovoce.privacy.facts import NoisySum
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.ledgers.merging import merge_workers
 
-# Every rank trains the same model; the body between can do something to one of them.
+# Every rank trains the same model; the inserted code can change one of them.
 PROGRAM = """
 import json, os, sys, time
 from pathlib import Path
@@ -61,7 +61,7 @@ try:
         {during}
     merged = training.ledger()
     private = plan.method is not Method.SGD
-    # A file of its own: on the shared pipe the lines of two ranks can run into each other.
+    # A separate file: on a shared pipe the lines of two ranks can be interleaved.
     (folder / f"found.rank{{worker.rank}}.json").write_text(json.dumps({{
         "rank": worker.rank,
         "epsilon": merged.guarantee(plan.delta).epsilon,
@@ -157,7 +157,7 @@ def test_one_noise_key_on_two_workers_is_refused(tmp_path: Path) -> None:
     process = torchrun(program(tmp_path, "", same_key), tmp_path)
     out, _ = process.communicate(timeout=180)
     assert process.returncode != 0
-    assert "Expected a noise key of its own on every worker" in out
+    assert "Expected a different noise key on every worker" in out
 
 
 def test_a_killed_worker_ends_the_run_and_nothing_is_forgotten(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_killed_worker_ends_the_run_and_nothing_is_forgotten(tmp_path: Path) -
         saved = torch.load(tmp_path / f"checkpoint{rank}.pt", weights_only=True)
         assert 0 < saved["step"] <= counted < 600
 
-    # Resumed, all workers go on together, and what was planned is spent, not less.
+    # After resuming, all workers continue together, and the whole plan is spent.
     resume = "training.resume(folder / 'checkpoint0.pt')"
     first, second = results(
         torchrun(program(tmp_path, settings, resume=resume), tmp_path), tmp_path
@@ -201,7 +201,7 @@ def test_a_killed_worker_ends_the_run_and_nothing_is_forgotten(tmp_path: Path) -
 
 
 def test_a_step_that_one_worker_had_paid_for_is_lost_for_all(tmp_path: Path) -> None:
-    """As a crash leaves it: the ledger of rank 1 is a step ahead of its checkpoint."""
+    """The state after a crash: the ledger of rank 1 is one step ahead of its checkpoint."""
     resume = (
         "path = folder / f'{worker.rank}.pt'; training.save(path); "
         "_ = worker.rank and training._ledger.spend(training._fact()); training.resume(path)"

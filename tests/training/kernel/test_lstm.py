@@ -1,4 +1,4 @@
-"""The compiled steps of an LSTM against torch, and what a kernel that is wrong would do."""
+"""The compiled LSTM steps against torch, and the rejection of wrong kernels."""
 
 import math
 from collections.abc import Callable
@@ -138,7 +138,7 @@ def test_a_number_that_is_not_finite_stays_in_its_sequence() -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 8, 13])
 def test_nothing_beside_is_touched(size: int) -> None:
-    """All tensors lie in one block, with numbers between them that nobody may change."""
+    """All tensors are in one block, with guard values between them that must not change."""
     shapes: list[tuple[int, ...]] = [(1, 2, 4 * size), (2, 2, size), (2, 2, size), (1, 2, size)]
     shapes += [(1, 2, 4 * size), (2, size), (2, size)]
     block = torch.full((sum(math.prod(shape) + 16 for shape in shapes),), 7.0)

@@ -1,4 +1,4 @@
-"""The compiled products against torch, and what a kernel that is wrong would do."""
+"""The compiled products against torch, and the rejection of wrong kernels."""
 
 from functools import cache
 from pathlib import Path
@@ -37,7 +37,7 @@ def drawn(seed: int, *shape: int) -> Tensor:
 
 
 def within(guard: float, *shape: int) -> tuple[Tensor, Tensor]:
-    """A tensor with numbers around it that nobody may touch, and all of it."""
+    """A tensor with guard values around it, and the whole block."""
     block = torch.full((torch.Size(shape).numel() + 32,), guard)
     return block[16:-16].view(shape), block
 
@@ -146,7 +146,7 @@ def test_what_the_kernel_cannot_read_is_left_to_torch(monkeypatch: pytest.Monkey
     assert kernel_for(repeated) is None
     assert gram_kernel_for(repeated) is compiled()
     for other in (x[:, :3], x.transpose(1, 2)):
-        with pytest.raises(TypeError, match="4 or more whole rows"):
+        with pytest.raises(TypeError, match="4 or more contiguous rows"):
             compiled().grams(other)
 
 

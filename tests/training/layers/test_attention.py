@@ -1,4 +1,4 @@
-"""`nn.MultiheadAttention` to itself and across, masked, and inside torch's encoder layer."""
+"""`nn.MultiheadAttention`: self- and cross-attention, masked, and in torch's encoder layer."""
 
 from typing import Any
 
@@ -120,5 +120,5 @@ def test_inside_of_an_encoder_layer() -> None:
 @pytest.mark.parametrize("option", ["add_bias_kv", "add_zero_attn"])
 def test_rare_options_are_refused(option: str) -> None:
     options: dict[str, Any] = {option: True}
-    with pytest.raises(UnsupportedLayer, match="leave them out"):
+    with pytest.raises(UnsupportedLayer, match="set them to False"):
         BookKeeper(nn.MultiheadAttention(WIDTH, HEADS, **options))

@@ -90,5 +90,5 @@ def test_one_table_for_two_texts(partition: Partition, words: int, seed: int) ->
 @pytest.mark.parametrize("option", [{"max_norm": 1.0}, {"scale_grad_by_freq": True}])
 def test_options_that_mix_examples_are_refused(option: dict[str, float]) -> None:
     model = nn.Sequential(nn.Embedding(5, 2, **option))  # type: ignore[arg-type]
-    with pytest.raises(UnsupportedLayer, match="leave it out"):
+    with pytest.raises(UnsupportedLayer, match="set it to"):
         BookKeeper(model)

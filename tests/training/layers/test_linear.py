@@ -46,7 +46,7 @@ def test_wide_layers_are_never_formed(partition: Partition, seed: int) -> None:
 def test_outputs_in_memory_of_their_own_that_are_changed_in_place(
     partition: Partition, bias: bool, seed: int
 ) -> None:
-    """64 KB and more: what follows may still write over it, as it may over a plain layer's."""
+    """Outputs of 64 KB and more can be changed in place, like those of a plain layer."""
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(6, 3000, bias), nn.ReLU(inplace=True), nn.Linear(3000, 2, bias))
     x = torch.randn(4, 3, 6)

@@ -1,4 +1,4 @@
-"""Rules that anybody can register: by hand with expanded parameters, or one example at a time."""
+"""Rules registered by users: with expanded parameters, or one example at a time."""
 
 from collections.abc import Iterator
 

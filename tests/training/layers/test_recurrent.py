@@ -1,4 +1,4 @@
-"""LSTM and GRU: stacked, both ways, padded or packed, with or without a state to start from."""
+"""LSTM and GRU: stacked, bidirectional, padded or packed, with or without an initial state."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Groups of equal size lie side by side, and every example is in one of them."""
+"""Groups of equal size share a bucket, and every example is in exactly one group."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A norm may come out a little too large, never too small: clipping relies on it."""
+"""A computed norm may be slightly too large, never too small: clipping relies on it."""
 
 import pytest
 import torch

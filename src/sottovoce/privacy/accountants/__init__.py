@@ -1,1 +1,1 @@
-"""From losses to epsilon: one way of accounting a file."""
+"""Accountants: from privacy losses to epsilon, one method per file."""

@@ -1,9 +1,9 @@
-"""The Gaussian mechanism without amplification, exactly.
+"""The Gaussian mechanism without amplification: the exact formula.
 
 A release with mu = sensitivity / standard deviation satisfies (epsilon, delta) if and only if
     delta >= Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)        (Balle and Wang 2018)
 and releases compose as mu = sqrt(sum mu_t^2). Written with a = epsilon/mu - mu/2 the second term is
-phi(a) times Mills' ratio of a + mu, which neither overflows nor cancels: the formula serves from
+phi(a) times Mills' ratio of a + mu, which neither overflows nor cancels: it is accurate from
 epsilon 1e-6 to 1e25.
 """
 
@@ -17,7 +17,7 @@ _SMALLEST_MU = 1e-9
 
 
 def compose(mus: Iterable[float]) -> float:
-    """The mu of several releases together.
+    """The mu of composed releases.
 
     >>> compose([3.0, 4.0])
     5.0
@@ -45,35 +45,20 @@ def epsilon_of(mu: float, delta: float) -> float:
     if delta == 0 or math.isinf(mu):
         return math.inf
     if mu < _SMALLEST_MU:
-        # The two terms agree in all their digits. The total variation is below mu / sqrt(2 pi), and
-        # the first term alone bounds delta from above.
+        # The two terms cancel completely. The total variation is below mu / sqrt(2 pi), and the
+        # first term alone bounds delta from above.
         if mu <= math.sqrt(2 * math.pi) * delta:
             return 0.0
         return mu * (max(0.0, float(-ndtri_exp(math.log(delta)))) + mu / 2)
     lowest = -mu / 2  # epsilon = 0
     if _delta_at(lowest, mu) <= delta:
         return 0.0
-    # Above this a even the first term, Phi(-a), is below delta; it bounds delta from above.
+    # At `highest` the first term, Phi(-a), an upper bound of delta(a), is already below delta.
     highest = max(math.sqrt(-2 * math.log(delta)), lowest) + 1
     a: float = brentq(
         lambda a: _delta_at(a, mu) - delta, lowest, highest, xtol=1e-14, rtol=1e-15, maxiter=500
     )
     return mu * (a + mu / 2)
-
-
-def mu_of(epsilon: float, delta: float) -> float:
-    """The largest mu that satisfies epsilon and delta: the inverse of `epsilon_of`.
-
-    >>> round(mu_of(4.377178, 1e-5), 5)
-    1.0
-    """
-    low, high = 0.0, 1.0
-    while epsilon_of(high, delta) < epsilon:
-        low, high = high, 2 * high
-    while high - low > 1e-13 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if epsilon_of(middle, delta) <= epsilon else (low, middle)
-    return low
 
 
 def _delta_at(a: float, mu: float) -> float:

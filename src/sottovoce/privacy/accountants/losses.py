@@ -1,10 +1,10 @@
-"""The privacy losses that mechanisms cause, as the accountants see them.
+"""Privacy losses of mechanisms, the input of the accountants.
 
-A fact (`privacy.facts`) says what ran; a loss says what that can reveal in the worst case between
-two neighbours. One loss here is one release; the accountants take them with a count.
+A fact (`privacy.facts`) describes what was executed; a loss, what it reveals in the worst case
+between two neighbours. One loss is one release; accountants take losses with counts.
 
-Noise on a sum or a vector is told apart by how far the sum moves: K units move it K times as far.
-What is known by epsilon alone is lost once for every unit of the group.
+For a group of K units, noise on a sum has K times the sensitivity, and a mechanism known only by
+its epsilon counts once per unit.
 """
 
 import math
@@ -15,7 +15,7 @@ from sottovoce.errors import InvalidInput
 
 
 class _Checked:
-    """Parameters that are numbers from 0 up; infinity stands for no protection at all."""
+    """Checks that all parameters are numbers >= 0; infinity means no protection."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -36,8 +36,8 @@ class GaussianLoss(_Checked):
 class PoissonGaussianLoss(_Checked):
     """Gaussian noise on a Poisson sample.
 
-    `noise_multiplier` is standard deviation over the norm that one unit adds to the sum; the
-    relation decides whether a neighbour lacks that vector or holds another one.
+    `noise_multiplier` is standard deviation over the norm of one unit's contribution; the relation
+    decides whether a neighbour lacks the contribution or has a different one.
     """
 
     rate: float
@@ -51,7 +51,7 @@ class PoissonGaussianLoss(_Checked):
 
 @dataclass(frozen=True)
 class GroupLoss(_Checked):
-    """Gaussian noise on a Poisson sample, to a group of `size` units that enter independently."""
+    """Gaussian noise on a Poisson sample, for a group of `size` independently sampled units."""
 
     rate: float
     noise_multiplier: float
@@ -88,7 +88,7 @@ class ConcentratedLoss(_Checked):
 
 @dataclass(frozen=True)
 class ApproximateLoss(_Checked):
-    """Only epsilon and delta are known of it (a thresholded histogram)."""
+    """A mechanism known only by its epsilon and delta (a thresholded histogram)."""
 
     epsilon: float
     delta: float
@@ -102,8 +102,8 @@ class ApproximateLoss(_Checked):
 class TokenLoss(_Checked):
     """One token through M(y|x) = (1-p)[y=x] + p pi(y), at the least likely input.
 
-    The output x speaks for x by `log_ratio` = ln(1 + (1-p)/(p pi)); the output x' speaks against it
-    by as much; every other output says nothing.
+    Between the inputs x and x', the output x has the loss `log_ratio` = ln(1 + (1-p)/(p pi)), the
+    output x' has the loss -`log_ratio`, and every other output has the loss 0.
     """
 
     replace_probability: float
@@ -166,7 +166,7 @@ def dominates(worse: Loss, other: Loss) -> bool:
 
 
 def of_group(loss: Loss, size: int) -> tuple[Loss, int]:
-    """The loss of a release to a group of `size` units, and how often it counts.
+    """The loss of a release for a group of `size` units, and its count.
 
     >>> of_group(GaussianLoss(0.5), 4)
     (GaussianLoss(mu=2.0), 1)
@@ -189,12 +189,12 @@ def of_group(loss: Loss, size: int) -> tuple[Loss, int]:
         case ApproximateLoss(epsilon=epsilon, delta=delta):
             return _approximate(epsilon, delta, size), 1
         case TokenLoss():
-            return loss, size  # the tokens of every unit are replaced by themselves
+            return loss, size  # the tokens of each unit are replaced independently
 
 
 def _approximate(epsilon: float, delta: float, size: int) -> Loss:
-    """(K epsilon, (1 + e^epsilon + ... + e^((K-1) epsilon)) delta), one neighbour after another."""
-    # K terms of at most e^((K-1) epsilon) each, in logarithms: the sum itself may overflow.
+    """(K epsilon, (1 + e^epsilon + ... + e^((K-1) epsilon)) delta), by a chain of K neighbours."""
+    # Bound the sum by K e^((K-1) epsilon), in logarithms, because it may overflow.
     log_delta = math.log(size) + (size - 1) * epsilon + math.log(delta) if delta else -math.inf
     if log_delta >= 0:
         return PureLoss(math.inf)

@@ -1,11 +1,11 @@
-"""The privacy loss distribution of one Gaussian release on a Poisson sample, to a group of K units.
+"""The privacy loss distribution of a Gaussian release on a Poisson sample, for a group of K units.
 
-The units of a group enter the sample independently of each other, so k of them are in it with the
-probability of Binomial(K, q), and move the sum by at most k norms. Adding or removing the group is
+The units of a group are sampled independently, so the number k of sampled units is Binomial(K, q),
+and they change the sum by at most k norms. Adding or removing the group is
 dominated by the pair P = sum_k p_k N(k, z^2) and Q = N(0, z^2) (Schuchardt et al. 2024;
-Choquette-Choo et al. 2023). Replacing the group by another leaves samples without any of it alike.
-Advanced joint convexity (Balle, Barthe and Gaboardi 2018) takes these out, with the probability
-1 - q', and k is the same on both sides of the rest: for epsilon >= 0
+Choquette-Choo et al. 2023). Replacing the group does not change samples without any of its units.
+Advanced joint convexity (Balle, Barthe and Gaboardi 2018) removes these samples, of probability
+1 - q'; in the others k is the same on both sides. So for epsilon >= 0
     delta(epsilon) <= sum_(k>=1) p_k delta_k(epsilon'),   e^epsilon' = 1 + (e^epsilon - 1) / q',
 where delta_k is that of the Gaussian mechanism with mu = 2k / z.
 """
@@ -22,8 +22,8 @@ from scipy.stats import binom
 from sottovoce.privacy.accountants.losses import GroupLoss
 from sottovoce.privacy.accountants.poisson import log_of_excess
 
-# Samples with so many units of a group that their probability is below this count as told.
-_NEVER = 1e-20
+# Samples with so many units of a group that their probability is below this count as revealed.
+_NEGLIGIBLE = 1e-20
 # Beyond this many standard deviations (mass 1e-23) losses count as infinite.
 _REACH = 10.0
 _PRECISION = 1e-14
@@ -32,18 +32,18 @@ _Array = NDArray[np.float64]
 
 
 def weights(loss: GroupLoss) -> tuple[_Array, float]:
-    """The probabilities of 0, 1, ... units in a sample, and the rest that is cut off."""
-    most = int(min(loss.size, binom.isf(_NEVER, loss.size, loss.rate) + 1))
+    """The probabilities of 0, 1, ... units in a sample, and the truncated tail probability."""
+    most = int(min(loss.size, binom.isf(_NEGLIGIBLE, loss.size, loss.rate) + 1))
     cut = float(binom.sf(most, loss.size, loss.rate)) if most < loss.size else 0.0
     return binom.pmf(np.arange(most + 1), loss.size, loss.rate), cut
 
 
-def _any(loss: GroupLoss) -> float:
-    """The probability that somebody of the group is in a sample, to the last digit."""
-    return -math.expm1(_log_nobody(loss))
+def _sampled_probability(loss: GroupLoss) -> float:
+    """The probability that a sample contains any unit of the group, in full precision."""
+    return -math.expm1(_log_none(loss))
 
 
-def _log_nobody(loss: GroupLoss) -> float:
+def _log_none(loss: GroupLoss) -> float:
     return loss.size * math.log1p(-loss.rate) if loss.rate < 1 else -math.inf
 
 
@@ -52,7 +52,7 @@ def components(loss: GroupLoss) -> int:
 
 
 def range_of(loss: GroupLoss) -> float:
-    """About how far the losses of either relation spread."""
+    """The approximate range of the losses, for either relation."""
     farthest = 2 * components(loss) / loss.noise_multiplier
     return farthest**2 / 2 + 2 * _REACH * farthest
 
@@ -72,7 +72,7 @@ def loss_distribution(loss: GroupLoss, width: float) -> PrivacyLossDistribution:
 
 
 def replacing_distribution(loss: GroupLoss, width: float) -> PrivacyLossDistribution:
-    """The distribution for replacing the group by another, on a grid of the given width."""
+    """The distribution for replacing the group, on a grid of the given width."""
     p, _ = weights(loss)
     mus = 2 * np.arange(len(p)) / loss.noise_multiplier
     farthest = mus[-1] ** 2 / 2 + _REACH * mus[-1]
@@ -86,9 +86,9 @@ def removing_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
     p, cut = weights(loss)
     shift = 1 / loss.noise_multiplier
     deltas = -np.expm1(np.minimum(epsilons, 0.0))
-    informative = epsilons > _log_nobody(loss)
+    informative = epsilons > _log_none(loss)
     epsilon = epsilons[informative]
-    edge = _edge(epsilon, p, _any(loss), shift)
+    edge = _edge(epsilon, p, _sampled_probability(loss), shift)
     above = sum(p_k * ndtr(k * shift - edge) for k, p_k in enumerate(p))
     deltas[informative] = above + cut - np.exp(epsilon + log_ndtr(-edge))
     clipped: _Array = np.clip(deltas, 0.0, 1.0)
@@ -100,9 +100,9 @@ def adding_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
     p, _ = weights(loss)
     shift = 1 / loss.noise_multiplier
     deltas = np.zeros(epsilons.shape)
-    informative = -epsilons > _log_nobody(loss)
+    informative = -epsilons > _log_none(loss)
     epsilon = epsilons[informative]
-    edge = _edge(-epsilon, p, _any(loss), shift)
+    edge = _edge(-epsilon, p, _sampled_probability(loss), shift)
     below = sum(
         np.exp(epsilon + math.log(p_k) + log_ndtr(edge - k * shift))
         for k, p_k in enumerate(p)
@@ -114,9 +114,9 @@ def adding_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
 
 
 def replacing_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
-    """The bound of the module's first lines at each epsilon, alike in both directions."""
+    """The bound from the module docstring at each epsilon, the same in both directions."""
     p, cut = weights(loss)
-    some = _any(loss)
+    some = _sampled_probability(loss)
     size = np.abs(epsilons)
     inner = log_of_excess(size, some) - math.log(some)  # epsilon'
     deltas = np.full(epsilons.shape, cut)
@@ -124,14 +124,14 @@ def replacing_delta(epsilons: _Array, loss: GroupLoss) -> _Array:
         mu = 2 * k / loss.noise_multiplier
         beyond = np.exp(inner + log_ndtr(-mu / 2 - inner / mu))
         deltas += p_k * np.maximum(ndtr(mu / 2 - inner / mu) - beyond, 0.0)
-    # Below 0 the roles are exchanged: delta(-epsilon) = 1 - e^-epsilon + e^-epsilon delta(epsilon).
+    # For epsilon < 0 swap P and Q: delta(-epsilon) = 1 - e^-epsilon + e^-epsilon delta(epsilon).
     deltas = np.where(epsilons < 0, -np.expm1(-size) + np.exp(-size) * deltas, deltas)
     clipped: _Array = np.clip(deltas, 0.0, 1.0)
     return clipped
 
 
 def _log_mixture(u: _Array, p: _Array, shift: float) -> _Array:
-    """ln(P/Q) at the place u, in standard deviations."""
+    """ln(P/Q) at the point u, in standard deviations."""
     k = np.arange(len(p))
     with np.errstate(divide="ignore"):
         exponents = np.outer(u, k * shift) - (k * shift) ** 2 / 2 + np.log(p)
@@ -143,7 +143,7 @@ def _edge(epsilon: _Array, p: _Array, some: float, shift: float) -> _Array:
     """Where ln(P/Q) = epsilon, in standard deviations: above it, the loss is larger.
 
     Without its constant p_0 the logarithm of P/Q is convex with a slope of at least `shift`, so
-    Newton's steps from the right converge, and quickly.
+    Newton's method converges quickly from the right.
     """
     wanted = log_of_excess(epsilon, some)
     k = np.arange(1, len(p))

@@ -1,6 +1,6 @@
-"""The papers' own arithmetic, for the column "claimed". None of this is a guarantee of ours.
+"""The arithmetic of the papers, for the column "claimed". None of this is a guarantee.
 
-Training (Dupuy et al., after Yu et al. 2019): one zCDP term rho = 1/(2 z_t^2) an epoch, added up,
+Training (Dupuy et al., after Yu et al. 2019): the sum of one zCDP term rho = 1/(2 z_t^2) per epoch,
 then epsilon = rho + 2 sqrt(rho ln(1/delta)); in log space, because published values reach 10^24.
 """
 
@@ -13,13 +13,13 @@ from sottovoce.privacy.guarantee import Claim
 
 
 def zcdp(noise_multipliers: Iterable[float], delta: float, how: str) -> Claim:
-    """What zCDP arithmetic gives for one noise multiplier an epoch.
+    """The zCDP claim for one noise multiplier per epoch.
 
     >>> claim = zcdp([1.0] * 10, 5e-4, "zCDP")
     >>> round(claim.epsilon, 4), round(claim.log10_epsilon, 4)
     (17.3296, 1.2388)
     """
-    # A decay can bring the noise down to nothing at all: then the arithmetic gives infinity.
+    # The noise may decay to 0; then the claim is infinite.
     log_rho = float(
         np.logaddexp.reduce(
             [-math.log(2) - 2 * math.log(z) if z else math.inf for z in noise_multipliers]

@@ -1,9 +1,9 @@
-"""Privacy loss distributions: the tightest accountant for sampled and for mixed mechanisms.
+"""Privacy loss distributions: the tightest accountant for sampled and heterogeneous mechanisms.
 
 Google's dp-accounting builds and composes the distributions, pessimistically (connect-the-dots).
-Here is what it leaves to its caller: the grid. The discretisation error of n composed releases
-grows like n h^2, memory like epsilon / h, so a fixed h is either slow or wrong; we take the h at
-which the error is a small share of epsilon itself, and compose small distributions before large.
+This module chooses the grid. The discretisation error of n composed releases grows like n h^2,
+memory like epsilon / h, so a fixed h is either slow or inaccurate. We choose h such that the error
+is a small fraction of epsilon, and compose small distributions first.
 """
 
 import heapq
@@ -32,30 +32,30 @@ from sottovoce.privacy.guarantee import Relation
 
 # Measured: composing n releases on a grid of width h adds at most about 0.7 n h^2 to epsilon.
 _ERROR_PER_RELEASE = 0.7
-# The share of epsilon that may be lost to the grid.
+# The relative error of epsilon that the grid may cause.
 _TOLERANCE = 1e-4
-# More points than this would take minutes and gigabytes; the result stays an upper bound.
+# More points would take minutes and gigabytes; fewer still give an upper bound.
 _MOST_POINTS = 300_000
-# e^h must not overflow; so beyond the largest epsilon the quick upper estimate has to do.
+# e^h must not overflow, so above LARGEST_EPSILON only the quick upper estimate is used.
 _WIDEST = 500.0
 LARGEST_EPSILON = _WIDEST * _MOST_POINTS
-# Composing n distributions with the fast Fourier transform moves n times about 1e-16 of the
-# probability to where it does not belong; this is ten times as much, for every release.
+# Composing n distributions by FFT misplaces about n * 1e-16 of the probability; this is ten times
+# as much per release.
 _ROUNDING_ERROR = 1e-15
-# A delta that is not this many times the rounding error is left to other accountants.
-_LEAST_DIGITS = 10
-# So many points a release may take where epsilon is far below its losses.
-_MOST_COMPOSED = 1_000_000
-# A group's distribution takes time in proportion to the points and to the sizes of its samples.
+# For a delta below this multiple of the rounding error, other accountants are used.
+_SAFETY_FACTOR = 10
+# Maximum points per release where epsilon is far below its losses.
+_MOST_POINTS_PER_RELEASE = 1_000_000
+# Maximum of points times mixture components for a group: the time is proportional to it.
 _MOST_TERMS = 2_000_000
-# A first look, while epsilon is known only within orders of magnitude.
+# For the first pass, while only the order of magnitude of epsilon is known.
 _COARSE_POINTS = 2_000
 
 
 def epsilon_of(
     losses: Iterable[tuple[Loss, int]], delta: float, relation: Relation = Relation.ADD_OR_REMOVE
 ) -> float:
-    """The epsilon of these losses together: an upper bound, tight to about 1e-4 of itself.
+    """The epsilon of the composed losses: an upper bound with a relative error of about 1e-4.
 
     >>> round(epsilon_of([(PoissonGaussianLoss(0.007, 1.0), 1400)], 5e-4), 3)
     1.011
@@ -65,38 +65,38 @@ def epsilon_of(
     bound = epsilon = _upper_estimate(losses, delta, relation)
     if bound > LARGEST_EPSILON or not is_precise(losses, delta):
         return bound
-    # Rounding may have moved this much of delta either way.
+    # Subtract the rounding error from delta.
     certain_delta = delta - releases * _ROUNDING_ERROR
-    coarsest = max((_affordable(loss, n, relation) for loss, n in losses), default=0.0)
+    coarsest = max((_finest_width(loss, n, relation) for loss, n in losses), default=0.0)
     width = math.inf
-    # Each pass shows how fine the next grid has to be. The last one answers: the smallest answer
-    # of all would be the one with the luckiest rounding.
+    # Each pass determines the grid of the next. Return the last result, not the smallest: that
+    # would select for favourable rounding.
     while 0 < epsilon < math.inf and width > max(coarsest, 2 * grid_width(epsilon, releases)):
         finest = epsilon / (_COARSE_POINTS if math.isinf(width) else _MOST_POINTS)
         width = min(max(grid_width(epsilon, releases), finest, coarsest), _WIDEST)
         try:
             answer = _compose(losses, width, relation).get_epsilon_for_delta(certain_delta)
-        except OverflowError:  # losses below -700, where almost nothing is left of the noise
+        except OverflowError:  # losses below -700: almost no noise
             return bound
         epsilon = min(bound, answer)
     return float(epsilon)
 
 
 def is_precise(losses: Iterable[tuple[Loss, int]], delta: float) -> bool:
-    """Whether delta stands well above the rounding errors of so many composed releases."""
-    return delta >= _LEAST_DIGITS * _ROUNDING_ERROR * sum(count for _, count in losses)
+    """Whether delta is well above the rounding errors of composition."""
+    return delta >= _SAFETY_FACTOR * _ROUNDING_ERROR * sum(count for _, count in losses)
 
 
 def grid_width(epsilon: float, releases: int) -> float:
-    """The width of the grid at which the error stays below the tolerated share of epsilon."""
+    """The grid width at which the error stays below the tolerance."""
     wanted = math.sqrt(_TOLERANCE * epsilon / (_ERROR_PER_RELEASE * releases))
     return max(min(wanted, epsilon / 200), epsilon / _MOST_POINTS)
 
 
-def _affordable(loss: Loss, count: int, relation: Relation) -> float:
-    """The finest grid on which this loss can be laid out in about a second.
+def _finest_width(loss: Loss, count: int, relation: Relation) -> float:
+    """The finest grid on which this loss can be discretised in about a second.
 
-    Where epsilon is close to 0, losses are far larger than it is.
+    It matters where epsilon is close to 0 and far below the losses.
     """
     match loss:
         case GroupLoss():
@@ -107,11 +107,11 @@ def _affordable(loss: Loss, count: int, relation: Relation) -> float:
             shift = (2 if relation is Relation.REPLACE_ONE else 1) / noise
         case _:
             return 0.0
-    return (shift**2 / 2 + 20 * shift) / _MOST_COMPOSED
+    return (shift**2 / 2 + 20 * shift) / _MOST_POINTS_PER_RELEASE
 
 
 def _upper_estimate(losses: list[tuple[Loss, int]], delta: float, relation: Relation) -> float:
-    """A quick upper bound: pure sums, plus Gaussian noise as if nothing had been sampled."""
+    """A quick upper bound: the pure sum, plus Gaussian noise without amplification."""
     pure = sum(
         loss.epsilon * count
         for loss, count in losses
@@ -130,7 +130,7 @@ def _upper_estimate(losses: list[tuple[Loss, int]], delta: float, relation: Rela
 def _compose(
     losses: list[tuple[Loss, int]], width: float, relation: Relation
 ) -> PrivacyLossDistribution:
-    order = itertools.count()  # Ties in size must not compare distributions.
+    order = itertools.count()  # breaks ties: distributions are not comparable
     heap = [
         (_size(composed), next(order), composed)
         for loss, count in losses
@@ -191,7 +191,7 @@ def _distribution(
                 value_discretization_interval=width,
             )
         case _:
-            raise CannotAccount(f"A privacy loss distribution has no rule for {loss}.")
+            raise CannotAccount(f"Expected a loss with a privacy loss distribution, got {loss}.")
     return single.self_compose(count) if count > 1 else single
 
 

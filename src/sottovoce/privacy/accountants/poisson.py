@@ -2,8 +2,8 @@
 
 With P = (1-q) N(0, z^2) + q N(-1, z^2) and Q = N(0, z^2), removing a unit turns P into Q and adding
 one turns Q into P. Both hockey-stick divergences are closed forms in the normal distribution
-function, evaluated here on a whole grid at once (dp-accounting solves for one point at a time) and
-handed to its pessimistic connect-the-dots construction.
+function, evaluated here on a whole grid at once (dp-accounting evaluates one point at a time) and
+passed to its pessimistic connect-the-dots construction.
 """
 
 import math
@@ -45,7 +45,7 @@ def removing_delta(epsilons: _Array, rate: float, noise: float) -> _Array:
 
 
 def adding_delta(epsilons: _Array, rate: float, noise: float) -> _Array:
-    """The hockey-stick divergence of Q from P at each epsilon; zero from -ln(1-q) on."""
+    """The hockey-stick divergence of Q from P at each epsilon; zero for epsilon >= -ln(1-q)."""
     informative = epsilons < -math.log1p(-rate) if rate < 1 else np.full(epsilons.shape, True)
     epsilon = epsilons[informative]
     # The loss at x is -ln(1 - q + q e^((2x-1)/(2 z^2))): it exceeds epsilon left of `edge`.

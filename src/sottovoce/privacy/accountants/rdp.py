@@ -1,9 +1,8 @@
-"""Renyi accounting: quick, never below the truth, and independent of the PLD accountant.
+"""Renyi accounting: a fast upper bound, independent of the PLD accountant.
 
-It cross-checks `pld`, accounts what a PLD cannot hold (the discrete Gaussian, whose Renyi
-divergence is bounded by that of the continuous one: alpha rho), and serves where delta is so small
-that the rounding errors of a PLD would drown it: divergences are added up in logarithms, and no
-digit is lost.
+It cross-checks `pld`, accounts mechanisms without a PLD (the discrete Gaussian, whose Renyi
+divergence is bounded by that of the continuous one: alpha rho), and is used where delta is below
+the rounding errors of a PLD: sums of divergences lose no precision.
 """
 
 import math
@@ -27,12 +26,12 @@ from sottovoce.privacy.accountants.losses import (
 )
 from sottovoce.privacy.guarantee import Relation
 
-# Large epsilons need orders near 1, small ones at a tiny delta need large orders.
+# Large epsilons need orders near 1; small epsilons at a very small delta need large orders.
 ORDERS = np.array(
     [*(1 + 2.0 ** -np.arange(8, 0, -1)), *range(2, 65), *(2**k for k in range(7, 14))],
     dtype=np.float64,
 )
-# The logarithm of a moment close to 1 is rounded; this much covers it.
+# Covers the rounding error in the logarithm of a moment close to 1.
 _ROUNDING = 1e-14
 
 _Array = NDArray[np.float64]
@@ -41,7 +40,7 @@ _Array = NDArray[np.float64]
 def epsilon_of(
     losses: Iterable[tuple[Loss, int]], delta: float, relation: Relation = Relation.ADD_OR_REMOVE
 ) -> float:
-    """An upper bound of epsilon for these losses together.
+    """An upper bound on the epsilon of the composed losses.
 
     >>> round(epsilon_of([(GaussianLoss(1.0), 1)], 1e-5), 2)
     4.75
@@ -59,7 +58,7 @@ def epsilon_of(
 def divergences(
     loss: Loss, relation: Relation = Relation.ADD_OR_REMOVE, orders: _Array = ORDERS
 ) -> _Array:
-    """An upper bound of the Renyi divergence between neighbours, at every order."""
+    """An upper bound on the Renyi divergence between neighbours, at every order."""
     match loss:
         case GaussianLoss(mu=mu):
             return orders * mu**2 / 2
@@ -68,7 +67,7 @@ def divergences(
         case GroupLoss():
             return _of_group(loss, relation, orders)
         case LaplaceLoss(epsilon=epsilon):
-            # The output on either side of both centres, and between them (Mironov 2017).
+            # Outputs outside both centres, and between them (Mironov 2017).
             twice = 2 * orders - 1
             sides = np.log(orders / twice) + (orders - 1) * epsilon
             between = np.log((orders - 1) / twice) - orders * epsilon
@@ -82,7 +81,9 @@ def divergences(
         case ConcentratedLoss(rho=rho):
             return orders * rho
         case _:
-            raise CannotAccount(f"Renyi accounting has no rule for {type(loss).__name__}.")
+            raise CannotAccount(
+                f"Expected a loss with a known Renyi divergence, got {type(loss).__name__}."
+            )
 
 
 def _of_pure(epsilon: float, orders: _Array) -> _Array:
@@ -107,15 +108,15 @@ def _of_token(loss: TokenLoss, orders: _Array) -> _Array:
 
 def _sampled(rate: float, noise: float, relation: Relation, orders: _Array) -> _Array:
     """The Gaussian on a Poisson sample (Mironov, Talwar and Zhang 2019)."""
-    # Whole orders have a sum without cancellation; divergence grows with the order, so the next
-    # whole order bounds one between.
+    # Integer orders have a sum without cancellation. Divergence increases with the order, so round
+    # fractional orders up.
     replacing = relation is Relation.REPLACE_ONE
     found = np.empty(len(orders))
     for place, order in enumerate(np.ceil(orders)):
         log_moment = _log_moment(rate, noise / 2 if replacing else noise, int(order)) + _ROUNDING
         if replacing:
-            # Replacing moves the sum twice as far, and its privacy profile is below the one of
-            # adding a unit of twice the norm, in both directions: the excess over 1 counts twice.
+            # Replacing changes the sum by up to twice the norm. Its privacy profile is at most that
+            # of adding a unit of twice the norm, in both directions: double the excess over 1.
             log_moment += math.log(2 - math.exp(-log_moment))
         found[place] = log_moment / (order - 1)
     return found
@@ -130,13 +131,13 @@ def _log_moment(rate: float, noise: float, order: int) -> float:
         gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
         + k * math.log(rate) + others + k * (k - 1) / (2 * noise**2)
     )  # fmt: skip
-    # The moment is at least 1; gammaln of a large order may lose digits: that much is added.
+    # The moment is at least 1; add the error of gammaln at large orders.
     lost = 4e-16 * float(gammaln(order + 1))
     return max(0.0, float(logsumexp(terms))) + lost
 
 
 def _of_group(loss: GroupLoss, relation: Relation, orders: _Array) -> _Array:
-    """As if it were known how many units of the group are in the sample (joint convexity)."""
+    """As if the number of sampled units of the group were public (joint convexity)."""
     shift = (2 if relation is Relation.REPLACE_ONE else 1) / loss.noise_multiplier
     k = np.arange(loss.size + 1)
     log_weights = binom.logpmf(k, loss.size, loss.rate)

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.accountants.losses import TokenLoss
 
-# Beyond this many atoms losses are rounded up to a grid: pessimistic, and still exact to 1e-5.
+# With more atoms, losses are rounded up to a grid: pessimistic, with an error of about 1e-5.
 _MOST_ATOMS = 200_000
 
 
-# Convolving more tokens than this one by one would take seconds.
+# Convolving more tokens would take seconds.
 _MOST_TOKENS = 5_000
 
 
 def are_few(tokens: Iterable[tuple[TokenLoss, int]]) -> bool:
-    """Whether `epsilon_of` answers in about a second; if not, other accountants serve."""
+    """Whether `epsilon_of` takes about a second; if not, use another accountant."""
     atoms = 1
     for loss, count in tokens:
         if count > _MOST_TOKENS or atoms * (2 * count + 1) > 10 * _MOST_ATOMS:
@@ -33,7 +33,7 @@ def are_few(tokens: Iterable[tuple[TokenLoss, int]]) -> bool:
 
 
 def pure_epsilon(tokens: Iterable[tuple[TokenLoss, int]]) -> float:
-    """The sum of the single epsilons: what holds at delta = 0."""
+    """The sum of the epsilons of single tokens, which holds at delta = 0."""
     return sum(loss.log_ratio * count for loss, count in tokens if loss.log_ratio and count)
 
 

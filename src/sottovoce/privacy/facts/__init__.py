@@ -1,4 +1,4 @@
-"""What executed mechanisms did, one kind of fact a file; see `fact` for the idea."""
+"""Facts about executed mechanisms, one kind per file; see `fact` for the concept."""
 
 from sottovoce.privacy.facts.fact import Fact, fact_from_json
 from sottovoce.privacy.facts.noisy_sum import (

@@ -1,9 +1,9 @@
-"""Facts: what a mechanism really did, written down by the code that did it.
+"""Facts: what a mechanism did, recorded by the code that executed it.
 
-A fact knows nothing of epsilon. It answers three questions for a relation of neighbours: what loss
-it causes (`losses`), why it may not be vouched for at all (`objections`), and what has to be true
-outside of it (`assumptions`). Facts are immutable, comparable and JSON both ways, so that equal
-steps of a run collapse into one ledger entry with a count.
+A fact contains no epsilon. For a neighbouring relation it states its privacy loss (`losses`), the
+reasons why no guarantee is possible (`objections`), and what must hold outside the mechanism
+(`assumptions`). Facts are immutable, comparable and serialisable as JSON, so that equal steps of a
+run become one ledger entry with a count.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.privacy.accountants.losses import Loss
 from sottovoce.privacy.guarantee import SEEDED_STAMP, Notion, Relation, Unit
 
-# No floating point can execute sizes beyond these, and their quotients would underflow.
+# Outside this range, quotients of sizes may underflow or overflow.
 SMALLEST_SIZE, LARGEST_SIZE = 1e-50, 1e50
 
 _KINDS: dict[str, type["Fact"]] = {}
@@ -25,9 +25,9 @@ _KINDS: dict[str, type["Fact"]] = {}
 class Fact:
     """One executed release.
 
-    `pool` names a family of releases among which a unit's whole contribution is bounded once: the
-    disjoint batches of one epoch, increments of counts, a lifetime cap. Of a pool only the worst
-    member counts.
+    `pool` names a set of releases among which a unit's total contribution is bounded once
+    (parallel composition): the disjoint batches of one epoch, increments of counts, a lifetime cap.
+    Only the worst member of a pool counts.
     """
 
     unit: Unit
@@ -41,20 +41,20 @@ class Fact:
         _KINDS[cls.kind] = cls
 
     def __post_init__(self) -> None:
-        """Check every field by its declaration; subclasses call this before their own rules."""
+        """Check all fields against their types; subclasses call this before their own checks."""
         _validate.parse_fields(self)
 
     def losses(self, relation: Relation) -> list[tuple[Loss, int]]:
-        """What one execution can reveal between neighbours, with counts."""
-        raise AssertionError(f"{type(self).__name__} states no loss")
+        """The privacy losses of one execution between neighbours, with counts."""
+        raise AssertionError(f"{type(self).__name__} does not implement losses()")
 
     def objections(self, relation: Relation) -> list[str]:
         """Why no epsilon may be stated; empty if there is none."""
         return []
 
     def why_infinite(self) -> str:
-        """What to say where the loss has no bound at the wanted delta."""
-        return "a release without noise can be told apart with certainty"
+        """The reason to give if no finite epsilon exists at the requested delta."""
+        return "outputs of a release without noise can be distinguished with certainty"
 
     def assumptions(self, relation: Relation) -> list[str]:
         return [SEEDED_STAMP] if self.seeded else []
@@ -68,7 +68,7 @@ class Fact:
 
 
 def checked_size(name: str, value: float) -> float:
-    """A norm, a standard deviation, a scale: above 0, and such that quotients do not underflow.
+    """Check a norm, standard deviation or scale: positive, and no quotient may underflow.
 
     >>> checked_size("clip_norm", 1e-320)
     Traceback (most recent call last):
@@ -79,7 +79,7 @@ def checked_size(name: str, value: float) -> float:
 
 
 def fact_from_json(data: Mapping[str, Any]) -> Fact:
-    """Read a fact back; what its type does not know is refused.
+    """Read a fact from JSON; unknown kinds and fields are rejected.
 
     >>> from sottovoce.privacy.facts import BoundedRelease
     >>> fact = BoundedRelease(unit=Unit.TOKEN, mechanism="response", epsilon=1.0)
@@ -96,7 +96,7 @@ def fact_from_json(data: Mapping[str, Any]) -> Fact:
         if field not in known:
             raise InvalidInput(f"Expected no field {field!r} in a fact of kind {kind.kind}.")
     try:
-        # The fact itself turns text into enums and lists into tuples.
+        # The constructor converts text to enums and lists to tuples.
         return kind(**values)
     except TypeError as problem:
         raise InvalidInput(f"A fact of kind {kind.kind} is incomplete: {problem}.") from problem

@@ -11,19 +11,19 @@ from sottovoce.privacy.accountants.losses import GaussianLoss, Loss, PoissonGaus
 from sottovoce.privacy.facts.fact import LARGEST_SIZE, SMALLEST_SIZE, Fact, checked_size
 from sottovoce.privacy.guarantee import Relation
 
-# Below this share of the clip norm, float32 noise has too few values left to be a Gaussian.
+# Below this fraction of the clip norm, float32 noise has too few distinct values.
 SMALLEST_NOISE = 2.0**-20
 
 
 class Contribution(StrEnum):
-    """What is clipped: the vector of one unit, or a mean in which several units are mixed."""
+    """What is clipped: the vector of one unit, or a mean over several units."""
 
     PER_UNIT = "per-unit"
     MIXED = "mixed"
 
 
 class Sampling(StrEnum):
-    """How units get into a step."""
+    """How the units of a step are selected."""
 
     POISSON = "poisson"
     SHUFFLE = "shuffle"
@@ -31,7 +31,7 @@ class Sampling(StrEnum):
 
 
 class Assignment(StrEnum):
-    """How a record finds its worker or micro-batch: by itself, or by its place in the batch."""
+    """How records are assigned to workers: independently, or by position in the batch."""
 
     INDEPENDENT = "independent"
     POSITIONAL = "positional"
@@ -53,11 +53,11 @@ class NoisySum(Fact):
 
     `noise_stds[k]` is the standard deviation on the *sum* in layer k and `scales[k]` is alpha_k; a
     single contribution has norm at most `clip_norm` after division by alpha_k. The master formula
-    is z_eff = min_k S_k / (kappa C alpha_k). Where every layer is clipped by itself to C alpha_k
-    (`clipped_per_layer`), the shares add up: 1 / z_eff^2 = kappa^2 sum_k (C alpha_k / S_k)^2.
+    is z_eff = min_k S_k / (kappa C alpha_k). If each layer is clipped separately to C alpha_k
+    (`clipped_per_layer`), the layers compose: 1 / z_eff^2 = kappa^2 sum_k (C alpha_k / S_k)^2.
 
-    A worker that adds its own share of the noise records that share with its `rank`; the shares
-    must be merged before anything can be said (see `ledger.merge_workers`).
+    A worker that adds a share of the noise records that share with its `rank`; the shares must be
+    merged before a guarantee can be derived (see `ledgers.merging.merge_workers`).
     """
 
     clip_norm: float
@@ -90,7 +90,7 @@ class NoisySum(Fact):
             )
         for scale, std in zip(self.scales, self.noise_stds, strict=True):
             checked_size("every layer scale", scale)
-            # Noise near zero is met with an objection below; huge noise would come out as none.
+            # Noise near zero raises an objection below; huge noise would give epsilon 0.
             _validate.between("every noise standard deviation", std, 0, LARGEST_SIZE)
         if self.sampling is Sampling.POISSON:
             if self.sampling_rate is None:
@@ -99,7 +99,9 @@ class NoisySum(Fact):
             _validate.between("sampling_rate", self.sampling_rate, SMALLEST_SIZE, 1)
         shuffled = self.sampling is Sampling.SHUFFLE
         if shuffled and self.pool is None:
-            raise InvalidInput("Expected a pool (the name of the epoch) with shuffled batches.")
+            raise InvalidInput(
+                "Expected a pool (the name of the epoch) with shuffled batches, got none."
+            )
         if not shuffled and self.pool is not None:
             raise InvalidInput(
                 f"Expected a pool with shuffled batches only, got {self.pool!r} with the sampling "
@@ -107,12 +109,12 @@ class NoisySum(Fact):
             )
 
     def noise_multiplier(self, relation: Relation) -> float:
-        """z_eff of the master formula, against the sensitivity under this relation."""
+        """z_eff of the master formula: noise over sensitivity under this relation."""
         return self._noise_over_norm() / self._kappa(relation)
 
     def _kappa(self, relation: Relation) -> int:
         relation = _validate.choice("relation", relation, Relation)
-        # Adding one record to a mean can turn the clipped mean around: 2 under both relations.
+        # One more record can reverse the clipped mean, so kappa is 2 under both relations.
         mixed = self.contribution is Contribution.MIXED
         return 2 if mixed or relation is Relation.REPLACE_ONE else 1
 
@@ -128,11 +130,11 @@ class NoisySum(Fact):
     def losses(self, relation: Relation) -> list[tuple[Loss, int]]:
         noise = self.noise_multiplier(relation)
         if self.sampling is not Sampling.POISSON or self.sampling_rate == 1:
-            # A sample of everybody hides nobody: no amplification, and a closed form.
+            # No subsampling: no amplification, and a closed form.
             return [(GaussianLoss(1 / noise if noise else math.inf), 1)]
         assert self.sampling_rate is not None
         if self.contribution is Contribution.PER_UNIT:
-            # The accountant itself knows that replacing moves the sum twice as far.
+            # The accountant applies the factor 2 of replace-one itself.
             noise = self._noise_over_norm()
         return [(PoissonGaussianLoss(self.sampling_rate, noise), 1)]
 
@@ -141,7 +143,7 @@ class NoisySum(Fact):
         found = []
         if self.rank is not None:
             found.append(
-                f"this is the share of worker {self.rank} of {self.workers} alone; merge the "
+                f"this is only the noise share of worker {self.rank} of {self.workers}; merge the "
                 "ledgers of all workers first"
             )
         if min(s / a for a, s in zip(self.scales, self.noise_stds, strict=True)) < (
@@ -152,21 +154,21 @@ class NoisySum(Fact):
             )
         if self.scale_source is ScaleSource.FIRST_BATCH:
             found.append(
-                "the layer scales alpha were taken from a private gradient without noise, so "
-                "noise and clipping themselves depend on the data"
+                "the layer scales alpha were computed from a private gradient without noise, so "
+                "both noise and clipping depend on the data"
             )
         if relation is Relation.ADD_OR_REMOVE:
             if self.sampling is Sampling.SHUFFLE:
                 found.append(
-                    "with shuffled or fixed batches one added record moves the others between "
-                    "batches; only the relation replace-one can be vouched for"
+                    "with shuffled or fixed batches, adding one record moves others between "
+                    "batches; only the relation replace-one can be accounted"
                 )
             if self.contribution is Contribution.MIXED and (
                 self.assignment is Assignment.POSITIONAL
             ):
                 found.append(
-                    "records were dealt to workers by position, so one added record re-deals "
-                    "every worker; assign each record independently"
+                    "records were assigned to workers by position, so adding one record changes "
+                    "the records of every worker; assign each record independently"
                 )
         return found
 
@@ -174,20 +176,20 @@ class NoisySum(Fact):
         stated = super().assumptions(relation)
         if self.sampling is Sampling.POISSON:
             stated.append(
-                f"every {self.unit} enters each step independently with probability "
-                f"{self.sampling_rate:g}, and nobody learns who did"
+                f"each {self.unit} is sampled into each step independently with probability "
+                f"{self.sampling_rate:g}, and the sample stays secret"
             )
         elif self.sampling is Sampling.SHUFFLE:
             stated.append(
-                f"every {self.unit} is in one batch an epoch, at a place that does not depend on "
-                "the data (no amplification is claimed)"
+                f"each {self.unit} is in one batch per epoch, at a position that does not depend "
+                "on the data (no amplification is claimed)"
             )
         if self.contribution is Contribution.MIXED:
             stated.append(
-                f"each {self.unit} goes to its worker independently of all others"
+                f"each {self.unit} is assigned to a worker independently of all others"
                 if self.assignment is Assignment.INDEPENDENT
-                else f"each {self.unit} goes to the worker of its place, in batches of fixed sizes"
+                else f"each {self.unit} is assigned to a worker by position, in fixed-size batches"
             )
-        stated.append("sums are divided by configured sizes, never by realised ones")
-        stated.append("floating-point noise stands for real-valued Gaussian noise")
+        stated.append("sums are divided by configured sizes, never by realised sizes")
+        stated.append("floating-point noise is treated as real-valued Gaussian noise")
         return stated

@@ -21,7 +21,7 @@ from sottovoce.privacy.guarantee import Relation
 
 
 class Noise(StrEnum):
-    """The family of noise that was added."""
+    """The noise distribution."""
 
     LAPLACE = "laplace"
     DISCRETE_LAPLACE = "discrete-laplace"
@@ -34,8 +34,8 @@ class NoisyVector(Fact):
     """Noise on a vector whose change between neighbours is bounded: counts, layer norms.
 
     `sensitivity` is for adding or removing one unit: the L1 norm for Laplace kinds, the L2 norm for
-    Gaussian kinds, in the units of `scale`. Replacing one unit moves the vector at most twice as
-    far, or by `replace_sensitivity` where more is known.
+    Gaussian kinds, in the units of `scale`. Under replace-one the sensitivity is twice as large, or
+    `replace_sensitivity` if a tighter bound is known.
     """
 
     noise: Noise
@@ -48,7 +48,7 @@ class NoisyVector(Fact):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # A tiny scale leads to an infinite epsilon; a huge one would come out as none at all.
+        # A tiny scale gives an infinite epsilon; a huge one would underflow to epsilon 0.
         _validate.between("scale", _validate.positive("scale", self.scale), 0, LARGEST_SIZE)
         checked_size("sensitivity", self.sensitivity)
         if self.replace_sensitivity is not None:
@@ -58,7 +58,7 @@ class NoisyVector(Fact):
             _validate.between("sampling_rate", self.sampling_rate, SMALLEST_SIZE, 1)
             if self.noise not in (Noise.LAPLACE, Noise.DISCRETE_LAPLACE):
                 raise InvalidInput(
-                    f"Expected Laplace noise where clients are sampled, got {self.noise}."
+                    f"Expected Laplace noise with client sampling, got {self.noise}."
                 )
 
     def losses(self, relation: Relation) -> list[tuple[Loss, int]]:
@@ -66,7 +66,7 @@ class NoisyVector(Fact):
         if _validate.choice("relation", relation, Relation) is Relation.REPLACE_ONE:
             sensitivity = self.replace_sensitivity or 2 * sensitivity
             if self.sampling_rate is not None:
-                # Whoever is replaced may also not have been sampled at all.
+                # The replaced unit may be sampled in only one of the two runs.
                 sensitivity = max(sensitivity, self.sensitivity)
         ratio = sensitivity / self.scale
         if self.sampling_rate is not None and self.sampling_rate < 1:
@@ -86,12 +86,12 @@ class NoisyVector(Fact):
         if self.sampling_rate is not None and self.sampling_rate < 1:
             stated.append("observers do not learn which clients were sampled")
         if self.noise in (Noise.LAPLACE, Noise.GAUSSIAN):
-            stated.append(f"floating-point noise stands for real-valued {self.noise} noise")
+            stated.append(f"floating-point noise is treated as real-valued {self.noise} noise")
         return stated
 
 
 def amplified(epsilon: float, rate: float) -> float:
-    """The epsilon of a pure mechanism run on a random share `rate` of the units.
+    """The epsilon of a pure mechanism on a Poisson sample of rate `rate` (amplification).
 
     >>> round(amplified(1.0, 0.1), 6)
     0.158565
@@ -100,6 +100,6 @@ def amplified(epsilon: float, rate: float) -> float:
     if _validate.rate("rate", rate) == 1:
         return epsilon
     if epsilon > 700:
-        # ln(1 - q + q e^epsilon), of which neither part may be left out where q is tiny.
+        # ln(1 - q + q e^epsilon); where q is tiny, both terms matter.
         return max(0.0, float(np.logaddexp(epsilon + math.log(rate), math.log1p(-rate))))
     return math.log1p(rate * math.expm1(epsilon))

@@ -1,4 +1,4 @@
-"""Facts about mechanisms that are known by their epsilon alone, or not protected at all."""
+"""Facts about mechanisms known only by their epsilon and delta, and about unprotected releases."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +12,7 @@ from sottovoce.privacy.guarantee import Notion, Relation
 @dataclass(frozen=True, kw_only=True)
 class BoundedRelease(Fact):
     """A mechanism known only by its epsilon and delta: m-ary randomised response, the exponential
-    mechanism, a thresholded histogram. `mechanism` names it for people."""
+    mechanism, a thresholded histogram. `mechanism` is its name, for display."""
 
     mechanism: str
     epsilon: float
@@ -33,7 +33,7 @@ class BoundedRelease(Fact):
 
 @dataclass(frozen=True, kw_only=True)
 class MetricRelease(Fact):
-    """Metric differential privacy: an epsilon for every unit of distance, never added to plain."""
+    """Metric differential privacy: epsilon per unit of distance, never added to plain epsilon."""
 
     mechanism: str
     epsilon: float
@@ -51,7 +51,7 @@ class MetricRelease(Fact):
 
 @dataclass(frozen=True, kw_only=True)
 class Unprotected(Fact):
-    """Something left the house without noise. The ledger keeps the reason and gives no epsilon."""
+    """A release without protection; the ledger records the reason and gives no epsilon."""
 
     reason: str
 

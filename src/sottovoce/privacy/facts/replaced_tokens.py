@@ -13,7 +13,7 @@ from sottovoce.privacy.guarantee import Relation
 
 
 class SurrogateSource(StrEnum):
-    """Where the distribution of surrogates came from."""
+    """Where the surrogate distribution comes from."""
 
     PUBLIC = "public"
     DP_HISTOGRAM = "dp-histogram"
@@ -24,8 +24,8 @@ class SurrogateSource(StrEnum):
 class ReplacedTokens(Fact):
     """Private tokens of one unit, each replaced with probability p by a surrogate drawn from pi.
 
-    `smallest_probability` is the least pi of any possible input of the type (0 for placeholders,
-    which no input equals). `recall` is the share of private tokens that the detector finds.
+    `smallest_probability` is the smallest pi of any possible input of the type (0 for placeholders,
+    which equal no input). `recall` is the fraction of private tokens that the detector finds.
     """
 
     replace_probability: float
@@ -54,15 +54,15 @@ class ReplacedTokens(Fact):
     def objections(self, relation: Relation) -> list[str]:
         if _validate.choice("relation", relation, Relation) is Relation.ADD_OR_REMOVE:
             return [
-                "the number and the types of private tokens are released as they are; only the "
-                "relation replace-one can be vouched for"
+                "the number and the types of private tokens are released unchanged; only the "
+                "relation replace-one can be accounted"
             ]
         if self.surrogates is SurrogateSource.SAME_CORPUS:
             p = self.replace_probability
             leak = 1 - p * math.exp(-p)
             return [
-                "the surrogates were counted in the corpus they protect: a value that occurs once "
-                f"shows up in the output with probability {leak:.3g}"
+                "the surrogates were counted in the same corpus that they protect: a value that "
+                f"occurs once appears in the output with probability {leak:.3g}"
             ]
         return []
 
@@ -70,18 +70,18 @@ class ReplacedTokens(Fact):
         kept = 1 - (self.replace_probability * self.recall) ** self.tokens
         return (
             f"a private token is kept with probability {kept:.4g}, and no replacement ever equals "
-            "it, so a reader who sees it knows it is true (exactly: every epsilon holds with "
-            f"delta = {kept:.4g}, none with less)"
+            "it, so a reader who sees it knows that it is genuine (precisely: every epsilon holds "
+            f"with delta = {kept:.4g}, none with a smaller delta)"
         )
 
     def assumptions(self, relation: Relation) -> list[str]:
         stated = super().assumptions(relation)
-        stated.append("the type and the place of a private token may be known")
+        stated.append("the type and the position of a private token may be known")
         stated.append("every possible value of a type is in its surrogate list or always replaced")
         if self.recall < 1:
             stated.append(
-                f"the detector finds a share {self.recall:g} of the private tokens and its misses "
-                "do not depend on their values"
+                f"the detector finds a fraction {self.recall:g} of the private tokens, and its "
+                "misses do not depend on their values"
             )
         else:
             stated.append("every private token was found")

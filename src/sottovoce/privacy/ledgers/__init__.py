@@ -1,1 +1,1 @@
-"""Under the ledger: hash-chained records, files that survive a crash, and merging."""
+"""The parts of a ledger: hash-chained records, crash-safe files, and merging."""

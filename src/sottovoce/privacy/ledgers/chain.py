@@ -1,8 +1,8 @@
-"""A chain of records: every record is bound by a hash to all records before it.
+"""A hash chain: the hash of each record covers all records before it.
 
-A record that is changed, taken out, put in or moved breaks the chain from there on. A chain is not
-a signature: whoever can write the whole file can write another chain. What notices that is a second
-copy, in a checkpoint or in run.json, which no longer fits.
+A record that is changed, removed, inserted or moved breaks the chain from there on. A chain is not
+a signature: anyone who can write the whole file can write a different valid chain. A second copy,
+in a checkpoint or in run.json, reveals that, because the hashes no longer match.
 """
 
 import hashlib
@@ -15,13 +15,13 @@ from sottovoce.errors import LedgerDamaged
 
 Record = Mapping[str, Any]
 
-# Reading a copy in JSON hashes every record again; a number that no run reaches is refused.
+# Reading a JSON copy hashes every record again; more records than any run writes are rejected.
 _MOST_RECORDS = 2**26
 
 
 @dataclass(frozen=True)
 class Head:
-    """The end of a chain: how many records it has, and the hash over all of them."""
+    """The end of a chain: its number of records and the hash over all of them."""
 
     records: int
     sha256: str
@@ -34,7 +34,7 @@ START = Head(0, "0" * 64)
 
 
 class Link(NamedTuple):
-    """A record with its place in a chain."""
+    """A record with its position in a chain."""
 
     record: Record
     body: str
@@ -47,7 +47,7 @@ class Link(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Equal records in a row, and the end of the chain after them."""
+    """Consecutive equal records, and the head of the chain after them."""
 
     record: Record
     body: str
@@ -56,8 +56,8 @@ class Run(NamedTuple):
 
 
 class Chain:
-    """Records in order. Equal ones in a row are kept as one with a number, so that a long training
-    takes no more memory than a short one."""
+    """Records in order. Consecutive equal records are stored once with a count, so that memory does
+    not grow with the length of the training."""
 
     def __init__(self) -> None:
         self._runs: list[Run] = []
@@ -71,19 +71,19 @@ class Chain:
         return self._runs
 
     def next(self, record: Record) -> Link:
-        """The link that `record` would be."""
+        """The link for `record` if it were appended now."""
         body = json.dumps(record, sort_keys=True, allow_nan=False)
-        # What is kept is what can be read back: no tuples, no enums, nothing a caller can change.
+        # Keep what a reader would get: no tuples, no enums, no objects shared with the caller.
         return self.link(json.loads(body), body)
 
     def link(self, record: Record, body: str) -> Link:
-        """The link that a record would be whose body is already written."""
+        """The link for a record that is already serialised as `body`."""
         before = self.head
         digest = hashlib.sha256(f"{before.sha256} {before.records} {body}".encode())
         return Link(record, body, Head(before.records + 1, digest.hexdigest()))
 
     def append(self, link: Link) -> None:
-        # Each way is one store, so an interrupt finds the chain with the record or without it.
+        # Both branches are a single assignment, so an interrupt cannot leave a partial update.
         if self._runs and self._runs[-1].body == link.body:
             last = self._runs[-1]
             self._runs[-1] = last._replace(times=last.times + 1, head=link.head)
@@ -91,7 +91,7 @@ class Chain:
             self._runs.append(Run(link.record, link.body, 1, link.head))
 
     def lines(self) -> bytes:
-        """The chain as a file has it."""
+        """The chain in its file format."""
         again, lines = Chain(), []
         for run in self._runs:
             for _ in range(run.times):
@@ -115,9 +115,11 @@ class Chain:
             record = {name: value for name, value in each.items() if name != "times"}
             times = each.get("times", 1)
             if not isinstance(times, int) or isinstance(times, bool) or times < 1:
-                raise LedgerDamaged(f"Expected a number of times >= 1, got {times!r}.")
+                raise LedgerDamaged(f"Expected times >= 1, got {times!r}.")
             if chain.head.records + times > _MOST_RECORDS:
-                raise LedgerDamaged(f"Expected at most {_MOST_RECORDS} records, got more.")
+                raise LedgerDamaged(
+                    f"Expected at most {_MOST_RECORDS} records, got a longer ledger."
+                )
             try:
                 link = chain.next(record)
             except ValueError as problem:

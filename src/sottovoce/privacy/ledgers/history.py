@@ -1,17 +1,17 @@
-"""What the records of a ledger say, read one after the other.
+"""The state of a ledger, reconstructed by replaying its records.
 
 | record | meaning |
 |---|---|
 | `ledger` | the header: an id, the unit, the relation, the budget |
-| `opened` | a new opening: from here on somebody else may be writing |
-| `run` | a training (or the like) that spends here, by its id |
-| `spend`, `again` | a fact that happened `count` times; the fact before, again |
-| `absorb` | what another copy of this ledger had spent, and this one had not |
+| `opened` | the ledger was opened again, perhaps by another process |
+| `run` | the id of a run (a training, for example) that spends here |
+| `spend`, `again` | a fact executed `count` times; `count` more executions of the last fact |
+| `absorb` | spending of another copy of this ledger that this one lacked |
 | `assume`, `not-covered` | notes for the guarantee |
-| `sealed` | closed: nothing was left out up to here |
+| `sealed` | closed: the records up to here are complete |
 
-A *scope* is an opening, or a run within it. What one scope calls a pool is not what another one
-does: the batches of two epochs called `epoch 0` are not disjoint.
+A *scope* is an opening, or a run within it. Pools of different scopes are different even if they
+have the same name: the batches of two epochs called `epoch 0` are not disjoint.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,14 +25,14 @@ from sottovoce.privacy.guarantee import Budget, Relation, Unit
 from sottovoce.privacy.ledgers.chain import Chain, Head, Record, Run
 
 MOST_EXECUTIONS = 2**53
-"""Above this, floating-point accountants can no longer count one by one."""
+"""Larger counts are not exact in floating-point accountants."""
 
 Event = Fact | str
-"""What tells copies of a ledger apart: a spent fact, or the mark of an opening, run or union."""
+"""What copies are compared by: a spent fact, or the marker of an opening, run or union."""
 
 
 class History:
-    """The state of a ledger after some of its records."""
+    """The state of a ledger after a prefix of its records."""
 
     def __init__(self, header: Record) -> None:
         self.id, self.unit, self.relation, self.budget = _header(header)
@@ -45,7 +45,7 @@ class History:
         self.runs: list[str] = []
         self.runs_of_opening: list[str] = []
         self.pools: dict[str, str] = {}
-        """Names of pools, each with the scope that began it."""
+        """Pool names, each with the scope that created it."""
         self.absorbed: list[tuple[str | None, Head]] = []
         self.sealed = False
         self.interruptions = 0
@@ -53,35 +53,35 @@ class History:
 
     @classmethod
     def of(cls, chain: Chain) -> "History":
-        """Read a whole chain; what is no record of a ledger is refused."""
+        """Replay a whole chain; unknown records are rejected."""
         if not chain.runs or "ledger" not in chain.runs[0].record or chain.runs[0].times > 1:
             raise LedgerDamaged("Expected a ledger, but there is no header, or more than one.")
         history = cls(chain.runs[0].record)
         for run in chain.runs[1:]:
-            history.take(run)
+            history.replay(run)
         return history
 
-    def take(self, run: Run) -> None:
-        """Read equal records in a row."""
+    def replay(self, run: Run) -> None:
+        """Replay a run of equal records."""
         match run.record:
             case {"again": count} if len(run.record) == 1:
-                self.prepared({"again": _count(count) * run.times})()
+                self.validated({"again": _count(count) * run.times})()
             case _:
                 for _ in range(run.times):
-                    self.prepared(run.record)()
+                    self.validated(run.record)()
 
-    def prepared(self, record: Record) -> Callable[[], None]:
-        """Check a record; the function that takes it into account cannot fail."""
+    def validated(self, record: Record) -> Callable[[], None]:
+        """Validate a record and return a function that applies it and cannot fail."""
         if self.sealed and "opened" not in record:
             raise LedgerDamaged(f"Expected nothing after the seal of a ledger, got {record}.")
         try:
-            return self._prepared(record)
+            return self._validated(record)
         except LedgerDamaged:
             raise
         except (ValueError, LookupError, TypeError, AttributeError) as problem:
             raise LedgerDamaged(f"Expected a ledger record, got {record}: {problem}") from problem
 
-    def _prepared(self, record: Record) -> Callable[[], None]:
+    def _validated(self, record: Record) -> Callable[[], None]:
         match record:
             case {"spend": fact, "count": count} if len(record) == 2:
                 entry = Entry(fact_from_json(fact), _count(count))
@@ -114,10 +114,10 @@ class History:
                 raise LedgerDamaged(f"Expected a ledger record, got {record}.")
 
     def scoped(self, fact: Fact, opening: str | None = None) -> Fact:
-        """The fact as this scope may spend it: a pool that another scope began is not its own.
+        """The fact as this scope records it: a pool name of another scope is made distinct.
 
-        `opening` is the name of the scope if its first record is still to be written. Names that
-        begin with the id of a run of this opening say themselves whose they are.
+        `opening` is the name of the scope if its first record is not written yet. Names that start
+        with the id of a run of this opening are unique already.
         """
         begun = self.pools.get(fact.pool) if fact.pool is not None else None
         scope = opening or self.scope
@@ -129,10 +129,10 @@ class History:
             return fact
         return replace(fact, pool=f"{fact.pool} (of {scope})")
 
-    def unknown_to(self, ours: "History") -> list[Entry]:
-        """What was spent here and not there, for `ours` to pay too.
+    def missing_in(self, ours: "History") -> list[Entry]:
+        """The entries of this history that `ours` lacks.
 
-        Pools of openings that `ours` never had get names of their own.
+        Pools of openings that `ours` never had are renamed to stay distinct.
         """
         shared = common(ours.events, self.events) if self.id == ours.id else 0
         known = {ours.id, *ours.scopes} if self.id == ours.id else set()
@@ -173,7 +173,7 @@ class History:
     def _begin_run(self, run: str) -> None:
         self.runs.append(run)
         self.runs_of_opening.append(run)
-        # The id of a run can come from a seed, so only with its opening is it one of a kind.
+        # A run id may come from a seed; it is unique only together with its opening.
         self.scope = f"{run} in {_opening(self.scope)}"
         self._mark(f"run {run}", 1, self.scope)
 
@@ -196,7 +196,7 @@ class History:
 
 
 def merge(entries: list[Entry], entry: Entry) -> None:
-    """Append an entry; equal facts in a row are one entry."""
+    """Append an entry, merging it with an equal last fact."""
     if entries and entries[-1].fact == entry.fact:
         entries[-1] = Entry(entry.fact, entries[-1].count + entry.count)
     else:
@@ -204,7 +204,7 @@ def merge(entries: list[Entry], entry: Entry) -> None:
 
 
 def common(ours: Sequence[tuple[Event, int]], theirs: Sequence[tuple[Event, int]]) -> int:
-    """How many of their events, one by one, are ours too, from the beginning on."""
+    """The length of the common prefix, in single events."""
     shared = 0
     for (our_event, our_count), (their_event, their_count) in zip(ours, theirs, strict=False):
         if our_event != their_event:

@@ -1,9 +1,9 @@
-"""A chain of records in a file that survives kill -9 at any instant.
+"""A hash chain in an append-only file that survives kill -9 at any point.
 
 Every record is a line with its number and the hash over it and all lines before it. `append`
-returns only when its line is written, so whoever writes first and acts afterwards has never done
-more than the file says. A last line that a crash cut short had not been acted upon and is left out;
-any other damage is refused. Nothing in the file is ever rewritten.
+returns only after its line is written, so a caller that appends first and acts afterwards has never
+done more than the file records. A last line truncated by a crash was never acted on and is
+ignored; any other damage is rejected. Complete lines are never rewritten.
 """
 
 import contextlib
@@ -25,33 +25,33 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 class Journal:
-    """A file of records opened for writing; only one `Journal` can hold it."""
+    """A journal file opened for writing, with an exclusive lock."""
 
     def __init__(self, path: Path | str, *, durable: bool = True) -> None:
-        """Open a file that is there; `durable` lets every append wait for the disk.
+        """Open an existing file; with `durable`, every append waits for fsync.
 
-        Without it the file still survives the death of the process, but not a power cut.
+        Without it the file survives a crash of the process, but not a power failure.
         """
         self.path = Path(path)
-        # A later chdir must not turn a relative path into another file.
-        self._place = self.path.absolute()
+        # A relative path must not change its meaning after chdir.
+        self._absolute = self.path.absolute()
         self._durable, self._broken = durable, False
         self._file = _open_for_writing(self.path)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             content = _read_all(self._file)
             self._size = len(content)
-            self._check_in_place()
+            self._check_unchanged()
             read = parse(content, self.path)
         except BaseException as problem:
             self.release()
             if isinstance(problem, BlockingIOError):
                 raise InvalidInput(
-                    f"Expected {self.path} to be free, but another process is writing to it."
+                    f"Expected {self.path} to be unlocked, but another process is writing to it."
                 ) from problem
             if isinstance(problem, OSError):
                 raise InvalidInput(
-                    f"Expected {self.path} where a file can be locked and read, but: "
+                    f"Expected {self.path} to be readable and lockable, but: "
                     f"{problem.strerror or problem}."
                 ) from problem
             raise
@@ -62,44 +62,44 @@ class Journal:
         return self._written.head
 
     def append(self, link: Link) -> None:
-        """Write one record; when this returns, it counts."""
+        """Append one record; when this returns, it is written."""
         if self._broken:
             raise LedgerDamaged(
-                f"Expected {self.path} to take what is written, but an earlier record could be "
-                "neither written nor taken back: open the ledger again."
+                f"Expected {self.path} to be writable, but an earlier write failed and could not "
+                "be rolled back: open the ledger again."
             )
         if link.head.records != self.head.records + 1:
             raise LedgerDamaged(
-                f"Expected one writer of {self.path} at a time, got a record that was made before "
-                "the last one was written; nothing was released."
+                f"Expected one writer of {self.path} at a time, got a record that does not follow "
+                "the last one; nothing was released."
             )
-        self._check_in_place()
+        self._check_unchanged()
         line = b"\n" * self._written.newline_is_missing + link.line
         try:
             if self._size > self._written.end:
-                self._drop_after_end()
+                self._truncate()
             os.lseek(self._file, self._written.end, os.SEEK_SET)
             _write_all(self._file, line)
             if self._durable:
                 os.fsync(self._file)
             self._size = self._written.end + len(line)
-            # One store: before it the record does not count, after it it does.
+            # This single assignment commits the record.
             self._written = Written(self._size, link.head, newline_is_missing=False)
         except BaseException:
-            # A full disk, an interrupt: take back the half line, so that nothing sticks to it.
-            self._drop_after_end()
+            # After a full disk or an interrupt, remove the partial line.
+            self._truncate()
             raise
 
     def sync(self) -> None:
-        """Reach the disk now: before a checkpoint that depends on these records is written."""
+        """Flush to disk; call it before writing a checkpoint that depends on these records."""
         if self._file >= 0:
             os.fsync(self._file)
 
     def release(self, *, unlock: bool = False) -> None:
-        """Let go of the file as it is.
+        """Close the file without changing it.
 
-        With `unlock` the lock goes at once: a fork that has not run yet still holds the file too.
-        In a fork itself, unlocking would take the lock from its parent.
+        `unlock` releases the lock immediately, even if a fork still holds a copy of the descriptor.
+        Do not use it in a fork: it would release the lock of the parent.
         """
         if self._file >= 0:
             if unlock:
@@ -107,27 +107,27 @@ class Journal:
             os.close(self._file)
             self._file = -1
 
-    def _drop_after_end(self) -> None:
+    def _truncate(self) -> None:
         self._broken = True
         os.ftruncate(self._file, self._written.end)
         self._size, self._broken = self._written.end, False
 
-    def _check_in_place(self) -> None:
-        """Refuse to write to a file that is no longer the one at its path, or not as it was."""
+    def _check_unchanged(self) -> None:
+        """Raise if the file at the path was replaced, moved or changed by someone else."""
         held = os.fstat(self._file)
         try:
-            there = self._place.lstat()
+            there = self._absolute.lstat()
         except FileNotFoundError:
             there = None
         if there is None or (held.st_dev, held.st_ino) != (there.st_dev, there.st_ino):
             raise LedgerDamaged(
-                f"Expected the ledger at {self.path} to stay where it is, but it was moved, "
+                f"Expected the ledger at {self.path} to stay in place, but it was moved, "
                 "deleted or replaced while in use; nothing was released."
             )
         if held.st_size != self._size:
             raise LedgerDamaged(
                 f"Expected {self.path} as this process left it ({self._size} bytes), got "
-                f"{held.st_size} bytes: something else wrote to it; nothing was released."
+                f"{held.st_size} bytes: another program wrote to it; nothing was released."
             )
 
     def __del__(self) -> None:
@@ -137,7 +137,7 @@ class Journal:
 
 @dataclass(frozen=True)
 class Written:
-    """How far a file counts: up to this byte, which is this end of the chain."""
+    """The end of the valid part of a file, in bytes and as the head of its chain."""
 
     end: int
     head: Head
@@ -146,7 +146,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a file holds; `unchained` records are of an earlier version, without hashes."""
+    """The content of a file; `unchained` counts records of an earlier version without hashes."""
 
     chain: Chain
     written: Written
@@ -154,7 +154,7 @@ class Parsed:
 
 
 def create(path: Path | str, chain_lines: bytes) -> None:
-    """Make a journal with these lines, whole or not at all; never replace what is there."""
+    """Create a journal with these lines atomically; never overwrite an existing file."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -174,7 +174,7 @@ def create(path: Path | str, chain_lines: bytes) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise InvalidInput(
-            f"Expected a place for a ledger at {path}, but: {problem.strerror or problem}."
+            f"Expected to create a ledger at {path}, but: {problem.strerror or problem}."
         ) from problem
     folder = os.open(path.parent, os.O_RDONLY)
     os.fsync(folder)
@@ -182,11 +182,13 @@ def create(path: Path | str, chain_lines: bytes) -> None:
 
 
 def read_journal(path: Path | str) -> Parsed:
-    """The records of a journal, without holding or changing it."""
+    """Read a journal without locking or changing it."""
     try:
-        # A pipe or a device would be read for ever.
+        # Reading a pipe or a device might never end.
         if not stat.S_ISREG(Path(path).stat().st_mode):
-            raise InvalidInput(f"Expected a ledger at {path}, got something that is not a file.")
+            raise InvalidInput(
+                f"Expected a ledger at {path}, got something other than a regular file."
+            )
         content = Path(path).read_bytes()
     except OSError as problem:
         raise InvalidInput(
@@ -205,23 +207,23 @@ def parse(content: bytes, path: Path) -> Parsed:
     *lines, tail = content.split(b"\n")
     end = 0
     for number, line in enumerate(lines, start=1):
-        if not reader.takes(line):
+        if not reader.accepts(line):
             raise LedgerDamaged(
                 f"Expected line {number} of {path} to match its hash; it was altered or lost. "
-                "Restore the file from a copy; spending cannot go on from a damaged ledger."
+                "Restore the file from a copy; spending cannot continue from a damaged ledger."
             )
         end += len(line) + 1
-    whole = bool(tail) and reader.takes(tail)
+    whole = bool(tail) and reader.accepts(tail)
     if tail and not whole and (_is_complete(tail) or not lines):
         raise LedgerDamaged(
             f"Expected the last line of {path} to match its hash; it was altered. Restore the file "
-            "from a copy; spending cannot go on from a damaged ledger."
+            "from a copy; spending cannot continue from a damaged ledger."
         )
     if reader.unchained:
         warnings.warn(
-            f"{path} has {reader.unchained} records of an earlier version, which carry no hashes: "
-            "they may have been altered or cut off at the end, and batches of several trainings "
-            "may count as one epoch.",
+            f"{path} has {reader.unchained} records of an earlier version without hashes: they may "
+            "have been altered or truncated, and batches of several training runs may count as one "
+            "epoch.",
             UnchainedLedger,
             stacklevel=4,
         )
@@ -230,20 +232,20 @@ def parse(content: bytes, path: Path) -> Parsed:
 
 
 class _Reader:
-    """Takes lines as long as each continues the chain."""
+    """Reads lines and checks that each continues the chain."""
 
     def __init__(self) -> None:
         self.chain, self.unchained = Chain(), 0
         self._checksum = "00000000"
         self._known: dict[str, Record] = {}
 
-    def takes(self, line: bytes) -> bool:
+    def accepts(self, line: bytes) -> bool:
         try:
             text = line.decode("ascii")
         except UnicodeDecodeError:
             return False
         if text.startswith('{"crc": "') and self.unchained == self.chain.head.records:
-            return self._takes_unchained(text)
+            return self._accepts_unchained(text)
         start = text.find('"record": ')
         body = text[start + len('"record": ') : -1]
         record = self._record(body)
@@ -255,7 +257,7 @@ class _Reader:
         self.chain.append(link)
         return True
 
-    def _takes_unchained(self, text: str) -> bool:
+    def _accepts_unchained(self, text: str) -> bool:
         # {"crc": "01234567", "record": BODY}: the checksum covers itself and the line before.
         checksum, body = text[9:17], text[30:-1]
         record = self._record(body)
@@ -269,7 +271,7 @@ class _Reader:
         return True
 
     def _record(self, body: str) -> Record | None:
-        """The record, if it is written exactly as this program writes it."""
+        """The record, if its text is exactly what this program would write."""
         if body not in self._known:
             try:
                 record = json.loads(body)
@@ -284,7 +286,7 @@ class _Reader:
 
 
 def _is_complete(tail: bytes) -> bool:
-    """Whether an unended line holds a whole object, which no cut through a good line leaves."""
+    """Whether a line without newline holds a complete object, as no truncated line can."""
     try:
         json.JSONDecoder().raw_decode(tail.decode("utf-8", errors="replace"))
     except (ValueError, RecursionError):
@@ -298,13 +300,11 @@ def _open_for_writing(path: Path) -> int:
     except OSError as problem:
         why = problem.strerror or str(problem)
         if problem.errno == errno.ELOOP:
-            why = "it is a symbolic link; name the file that it leads to"
-        raise InvalidInput(
-            f"Expected a ledger that can be written at {path}, but: {why}."
-        ) from problem
+            why = "it is a symbolic link; give the path of its target"
+        raise InvalidInput(f"Expected a writable ledger at {path}, but: {why}.") from problem
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise InvalidInput(f"Expected a ledger at {path}, got something that is not a file.")
+        raise InvalidInput(f"Expected a ledger at {path}, got something other than a regular file.")
     return file
 
 

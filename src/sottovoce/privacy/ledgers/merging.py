@@ -1,9 +1,9 @@
-"""Several ledgers as one: the workers of one training, or all that was released about some people.
+"""Merging ledgers: the workers of one training, or all releases about the same people.
 
-A worker knows only its own share of the noise: N(0, s_w^2). Independent shares add up in variance,
-so the sum carries S^2 = sum_w s_w^2, whatever the workers were told to add. What every worker
-recorded alike (a release by the server, say) happened once. Ledgers of different trainings are
-another matter: there everything in each of them happened, and is paid for.
+A worker knows only its own share of the noise: N(0, s_w^2). Variances of independent shares add up,
+so the sum has the variance S^2 = sum_w s_w^2, whatever the workers were configured to add. A
+release that every worker recorded (one by the server, for example) happened once. The entries of
+ledgers of different trainings all count.
 """
 
 import math
@@ -16,14 +16,14 @@ from sottovoce.privacy.facts import Fact, NoisySum, Unprotected
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.ledgers.history import merge
 
-NO_RUN_IDS = "the ledgers of all workers are of the same training (they carry no run ids)"
+NO_RUN_IDS = "the ledgers of all workers belong to the same training (they have no run ids)"
 
 
 def merge_workers(ledgers: Sequence[Ledger]) -> Ledger:
-    """One ledger for what all workers of one training released together.
+    """One ledger for the joint releases of all workers of one training.
 
-    Steps that a crash kept some workers from recording were never summed, but they are counted all
-    the same, as if the missing workers had added the smallest share among those present.
+    A step that some workers could not record because of a crash was never summed. It is counted
+    anyway, as if each missing worker had added the smallest share of those present.
     """
     _check_one_training(ledgers)
     first = ledgers[0]
@@ -38,13 +38,13 @@ def merge_workers(ledgers: Sequence[Ledger]) -> Ledger:
         count = min(run.count for run in present)
         if len(present) < len(ledgers):
             unfinished += count
-        merge(spent, Entry(_together([run.fact for run in present], len(ledgers)), count))
+        merge(spent, Entry(_merged_step([run.fact for run in present], len(ledgers)), count))
         for runs in pending:
             if runs:
                 run = runs.pop()
                 if run.count > count:
                     runs.append(Entry(run.fact, run.count - count))
-    # What one worker released without noise, all of them released.
+    # A release without noise by one worker voids the guarantee of all.
     voids = {
         entry.fact: entry
         for ledger in ledgers
@@ -70,30 +70,30 @@ def merge_workers(ledgers: Sequence[Ledger]) -> Ledger:
 
 @dataclass(frozen=True)
 class Composition:
-    """Several ledgers added up, and how each of them was counted."""
+    """The composition of several ledgers, and how each of them was counted."""
 
     ledger: Ledger
     how: tuple[str, ...]
 
 
 def compose(ledgers: Iterable[tuple[str, Ledger]]) -> Composition:
-    """Add up named ledgers about the same people.
+    """Compose named ledgers about the same people.
 
-    Copies of one ledger count once; where they went different ways, every way counts. Shares of
-    the workers of one training are merged first.
+    Copies of one ledger count once; if they diverged, every branch counts. Shares of the workers of
+    one training are merged first.
     """
     named = list(ledgers)
     if not named:
         raise InvalidInput("Expected at least one ledger, got none.")
-    _check_alike([ledger for _, ledger in named])
+    _check_compatible([ledger for _, ledger in named])
     how: list[str] = []
     first = named[0][1]
-    parts = _joined_workers(_without_copies(named, how), how)
+    parts = _merge_worker_shares(_without_copies(named, how), how)
     entries: list[Entry] = []
     for number, (name, ledger) in enumerate(parts):
         how.append(f"{name}: {_executions(ledger)} executions are counted")
         for entry in ledger.entries:
-            merge(entries, Entry(_apart(entry.fact, f"ledger {number}"), entry.count))
+            merge(entries, Entry(_with_pool_of(entry.fact, f"ledger {number}"), entry.count))
     whole = Ledger.of(
         entries,
         unit=first.unit,
@@ -115,7 +115,7 @@ def _without_copies(
     places: dict[str, int] = {}
     for name, ledger in named:
         if not ledger.has_own_id:
-            how.append(f"{name}: it has no id of its own, so it is counted even if it is a copy")
+            how.append(f"{name}: it has no unique id, so it is counted even if it is a copy")
             kept.append((name, ledger))
             continue
         assert ledger.id is not None
@@ -131,15 +131,15 @@ def _without_copies(
             kept[places[ledger.id]] = (name, ledger)
         else:
             how.append(
-                f"{name} and {other_name} are copies of one ledger that went different ways: both "
-                "ways are counted"
+                f"{name} and {other_name} are copies of one ledger that diverged: both branches "
+                "are counted"
             )
             both = Ledger.from_json(other.to_json()).union(ledger)
             kept[places[ledger.id]] = (f"{other_name} and {name}", both)
     return kept
 
 
-def _joined_workers(
+def _merge_worker_shares(
     parts: Sequence[tuple[str, Ledger]], how: list[str]
 ) -> list[tuple[str, Ledger]]:
     joined: list[tuple[str, Ledger]] = []
@@ -156,8 +156,8 @@ def _joined_workers(
     return joined
 
 
-def _apart(fact: Fact, source: str) -> Fact:
-    """Pools of two ledgers are never one, whatever they are called."""
+def _with_pool_of(fact: Fact, source: str) -> Fact:
+    """Keep pools of different ledgers distinct, even with equal names."""
     return fact if fact.pool is None else replace(fact, pool=f"{source}: {fact.pool}")
 
 
@@ -173,38 +173,40 @@ def _ranks(ledger: Ledger) -> set[int]:
     }
 
 
-def _check_alike(ledgers: Sequence[Ledger]) -> None:
+def _check_compatible(ledgers: Sequence[Ledger]) -> None:
     first = ledgers[0]
     for ledger in ledgers:
         if (ledger.unit, ledger.relation) != (first.unit, first.relation):
             raise CannotAccount(
-                "Expected ledgers that share unit and relation, got one of one "
-                f"{first.unit} under {first.relation} and one of one {ledger.unit} under "
-                f"{ledger.relation}."
+                "Expected ledgers with the same unit and relation, got one that protects one "
+                f"{first.unit} under {first.relation} and one that protects one {ledger.unit} "
+                f"under {ledger.relation}."
             )
 
 
 def _check_one_training(ledgers: Sequence[Ledger]) -> None:
     if not ledgers:
         raise InvalidInput("Expected the ledgers of all workers, got none.")
-    _check_alike(ledgers)
+    _check_compatible(ledgers)
     first = ledgers[0]
     if any(ledger.budget != first.budget for ledger in ledgers):
-        raise CannotAccount("Expected the ledgers of all workers to share their budget.")
-    # A worker may have died before it noted a run, or lost its ledger of an earlier one. But there
-    # has to be one that knows all runs: then no step is left out.
+        raise CannotAccount(
+            "Expected the same budget in the ledgers of all workers, got different ones."
+        )
+    # A worker may have crashed before it recorded a run, or lost its ledger of an earlier run. But
+    # one worker must have all runs, so that no step is missing.
     longest = max((ledger.runs for ledger in ledgers), key=len)
     if not all(
-        _is_part(ledger.runs, longest) and (ledger.runs or not (longest and ledger.entries))
+        _is_subsequence(ledger.runs, longest) and (ledger.runs or not (longest and ledger.entries))
         for ledger in ledgers
     ):
         raise CannotAccount(
             "Expected the ledgers of the workers of one training, got ledgers of different runs: "
-            "what different trainings released adds up (sottovoce ledger merge)."
+            "releases of different trainings compose; use sottovoce ledger merge."
         )
     ids = [ledger.id for ledger in ledgers if ledger.has_own_id]
     if len(set(ids)) < len(ids):
-        raise CannotAccount("Expected one ledger of each worker, got the same one twice.")
+        raise CannotAccount("Expected one ledger per worker, got the same one twice.")
     ranks: set[int] = set()
     for ledger in ledgers:
         own = _ranks(ledger)
@@ -220,24 +222,26 @@ def _check_one_training(ledgers: Sequence[Ledger]) -> None:
         )
 
 
-def _is_part(runs: Sequence[str], of: Sequence[str]) -> bool:
-    """Whether `runs` are among the others, in the same order."""
+def _is_subsequence(runs: Sequence[str], of: Sequence[str]) -> bool:
+    """Whether `runs` is a subsequence of the others."""
     rest = iter(of)
     return all(run in rest for run in runs)
 
 
-def _together(facts: Sequence[Fact], workers: int) -> Fact:
+def _merged_step(facts: Sequence[Fact], workers: int) -> Fact:
     first = facts[0]
     if not isinstance(first, NoisySum) or first.rank is None:
         if any(fact != first for fact in facts):
-            raise CannotAccount("Expected all workers to record the same release, got unlike ones.")
+            raise CannotAccount(
+                "Expected all workers to record the same release, got different ones."
+            )
         return first
     shares = [fact for fact in facts if isinstance(fact, NoisySum)]
     ranks = {fact.rank for fact in shares}
-    alike = {replace(fact, rank=None, noise_stds=first.noise_stds) for fact in shares}
-    if len(shares) < len(facts) or len(alike) > 1 or len(ranks) < len(facts):
+    common = {replace(fact, rank=None, noise_stds=first.noise_stds) for fact in shares}
+    if len(shares) < len(facts) or len(common) > 1 or len(ranks) < len(facts):
         raise CannotAccount(
-            "Expected shares of one step from workers of different ranks, got unlike steps."
+            "Expected shares of one step from workers of different ranks, got different steps."
         )
     if first.workers != workers:
         raise CannotAccount(f"Expected the ledgers of all {first.workers} workers, got {workers}.")

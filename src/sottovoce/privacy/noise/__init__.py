@@ -1,12 +1,12 @@
-"""Noise: cryptographically strong, keyed by the operating system, and of the right distribution.
+"""Noise from a cryptographically secure generator, keyed by the operating system.
 
-Everything random in this package starts at a `NoiseSource`; the functions here turn its bits into
-the distributions that guarantees are made of.
+All randomness in this package comes from a `NoiseSource`; the functions here turn its bits into the
+distributions that guarantees rely on.
 """
 
 from sottovoce.privacy.guarantee import SEEDED_STAMP
 from sottovoce.privacy.noise.adding import gaussian_add, gaussian_add_each
-from sottovoce.privacy.noise.categorical import Categorical, draw_from
+from sottovoce.privacy.noise.categorical import Categorical
 from sottovoce.privacy.noise.discrete import discrete_gaussian, discrete_laplace
 from sottovoce.privacy.noise.gaussian import gaussian, gaussian_into
 from sottovoce.privacy.noise.laplace import laplace
@@ -19,7 +19,6 @@ __all__ = [
     "NoiseSource",
     "discrete_gaussian",
     "discrete_laplace",
-    "draw_from",
     "gaussian",
     "gaussian_add",
     "gaussian_add_each",

@@ -1,7 +1,6 @@
-"""Biased coins with an exact bias: a random word of 64 bits is compared with a whole number.
+"""Exact Bernoulli draws: a random 64-bit word is compared with an integer threshold.
 
-A coin of `threshold` comes up heads with probability threshold / 2**64, exactly; 0 is never and
-2**64 is always.
+A draw is True with probability exactly threshold / 2**64: never at 0, always at 2**64.
 """
 
 import math
@@ -15,7 +14,7 @@ ALWAYS = 2**64
 
 
 def threshold(probability: float) -> int:
-    """The smallest threshold whose coin has at least this probability (off by less than 2**-64).
+    """The smallest threshold with at least this probability (error below 2**-64).
 
     >>> threshold(0.0), threshold(0.5) == 2**63, threshold(1.0) == ALWAYS, threshold(1e-300)
     (0, True, True, 1)
@@ -24,7 +23,7 @@ def threshold(probability: float) -> int:
 
 
 def toss(n: int, threshold: int, source: NoiseSource) -> NDArray[np.bool_]:
-    """`n` tosses of the coin.
+    """`n` Bernoulli draws.
 
     >>> toss(3, ALWAYS, NoiseSource()).tolist()
     [True, True, True]

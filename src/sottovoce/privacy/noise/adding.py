@@ -1,8 +1,8 @@
-"""Gaussian noise added in place, to one array or to many: what a private sum or gradient needs.
+"""Gaussian noise added in place to one or many arrays, for private sums and gradients.
 
-No array of noise as large as the data is ever made. The compiled kernel adds to all float32 arrays
-in one call; without it, noise is drawn in blocks, and a block serves as many arrays as it reaches,
-so that a model of a thousand small arrays costs no more than one large array.
+No noise array of the size of the data is allocated. The compiled kernel adds to all float32 arrays
+in one call; without it, noise is drawn in blocks that span array boundaries, so that a thousand
+small arrays cost no more than one large array.
 """
 
 from collections.abc import Sequence
@@ -31,9 +31,10 @@ def gaussian_add(out: NDArray[Any], std: float, source: NoiseSource) -> None:
 
 
 def gaussian_add_each(outs: Arrays, stds: Sequence[float], source: NoiseSource) -> None:
-    """Add independent Gaussian noise to every array in place, each with its own deviation.
+    """Add independent Gaussian noise to every array in place, each with its own standard
+    deviation.
 
-    Either all arrays are changed or, when one of them cannot be, none.
+    All arguments are checked first: if one array is invalid, none is changed.
 
     >>> weight, bias = np.zeros((20, 30), np.float32), np.zeros(20)
     >>> gaussian_add_each([weight, bias], [1.0, 0.0], NoiseSource.seeded(7))

@@ -1,8 +1,8 @@
-"""Draws from a public list of alternatives: surrogate names, placeholders, words of a vocabulary.
+"""Categorical draws from a public list: surrogate names, placeholders, words of a vocabulary.
 
-The 2**64 random words are shared out among the alternatives, and a draw looks up whose share a
-word falls into. Shares are whole numbers, so an alternative of probability 0 is never drawn, and a
-rare one keeps its probability to 15 digits: the guarantee of a token rests on the rarest one.
+The 2**64 random words are partitioned among the alternatives, and a draw looks up the part that a
+word falls into. The parts have integer sizes, so an alternative of probability 0 is never drawn,
+and a rare one keeps its probability to 15 digits: the guarantee of a token depends on the rarest.
 """
 
 import numpy as np
@@ -27,10 +27,10 @@ class Categorical:
         weight = _checked(weights)
         largest = np.argmax(weight)
         (others,) = np.nonzero((weight > 0) & (np.arange(weight.size) != largest))
-        # Divided by the largest, huge weights cannot overflow in the sum.
+        # Division by the largest weight prevents overflow of the sum.
         relative = weight / weight[largest]
-        # Every share is rounded up, to at least one word, and the largest takes what is left: so
-        # rounding makes no alternative impossible, and the rarest one no rarer than it was.
+        # Every share is rounded up, to at least one word, and the largest takes the rest: rounding
+        # makes no alternative impossible, and the rarest one no rarer.
         shares = np.maximum(np.ceil(relative[others] / relative.sum() * 2.0**64), 1)
         self._ends = np.cumsum(shares.astype(np.uint64))
         self._alternatives = np.append(others, largest)
@@ -38,18 +38,6 @@ class Categorical:
     def draw(self, n: int, source: NoiseSource) -> NDArray[np.intp]:
         """`n` independent draws."""
         return self._alternatives[np.searchsorted(self._ends, source.words(n), side="right")]
-
-
-def draw_from(cumulative: ArrayLike, n: int, source: NoiseSource) -> NDArray[np.intp]:
-    """`n` draws from a distribution given by its running totals, which need not end at 1.
-
-    >>> draw_from([0.0, 1.0, 1.0], 4, NoiseSource()).tolist()
-    [1, 1, 1, 1]
-    """
-    weights = np.diff(np.asarray(cumulative, np.float64), prepend=0.0)
-    if (weights < 0).any():
-        raise InvalidInput("Expected running totals that never fall, got some that do.")
-    return Categorical(weights).draw(n, source)
 
 
 def _checked(weights: ArrayLike) -> NDArray[np.float64]:

@@ -1,9 +1,8 @@
-"""Noise on whole numbers: the discrete Laplace and the discrete Gaussian distribution.
+"""Integer noise: the discrete Laplace and the discrete Gaussian distribution.
 
-Whole numbers have no rounding for a secret to leak through (Mironov 2012), and their sums are
-exact under secure aggregation. The Laplace variable is put together from independent coins, one
-for each binary digit; the Gaussian one is filtered out of it by rejection (Canonne, Kamath and
-Steinke 2020, algorithm 3).
+Integers do not leak through floating-point rounding (Mironov 2012), and their sums are exact under
+secure aggregation. A Laplace variable is assembled from independent Bernoulli draws, one per binary
+digit; a Gaussian one is drawn from it by rejection (Canonne, Kamath and Steinke 2020, algorithm 3).
 """
 
 import math
@@ -20,16 +19,16 @@ from sottovoce._validate import Shape
 from sottovoce.privacy.noise._coin import ALWAYS, toss
 from sottovoce.privacy.noise.source import BLOCK, NoiseSource
 
-# Up to here every draw is exact as a double as well, which the Gaussian's rejection relies on.
+# Up to this scale every draw is exact as a double, as the rejection step requires.
 LARGEST_SCALE = 2.0**46
 
 
 def discrete_laplace(shape: Shape, scale: float, source: NoiseSource) -> NDArray[np.int64]:
     """Independent integers with P(k) proportional to exp(-|k| / scale).
 
-    No floating point is involved in a draw. It takes one coin for "zero or not", one for the sign
-    and one for each binary digit; every coin is a comparison of 64 bits, off by at most 2**-65, so
-    a draw is within 2**-59 of the distribution (total variation).
+    A draw uses no floating point: one Bernoulli variable for "zero or not", one for the sign and
+    one per binary digit. Each compares 64 bits, with an error of at most 2**-65, so a draw is
+    within 2**-59 of the distribution (total variation).
 
     >>> noise = discrete_laplace(100_000, 3.0, NoiseSource.seeded(7))
     >>> noise.dtype, round(float(abs(noise).mean()))
@@ -48,8 +47,8 @@ def discrete_gaussian(shape: Shape, sigma: float, source: NoiseSource) -> NDArra
     """Independent integers with P(k) proportional to exp(-k**2 / (2 sigma**2)).
 
     A discrete Laplace draw is accepted by comparing 64 random bits with a probability computed in
-    double precision: its relative error is below 2**-44 for draws within 10 sigma, the others
-    being rarer than 2**-75.
+    double precision: its relative error is below 2**-44 within 10 sigma; larger draws have
+    probability below 2**-75.
 
     >>> noise = discrete_gaussian(100_000, 3.0, NoiseSource.seeded(7))
     >>> noise.dtype, round(float(noise.std()))
@@ -63,7 +62,7 @@ def discrete_gaussian(shape: Shape, sigma: float, source: NoiseSource) -> NDArra
     filled = 0
     while filled < flat.size:
         drawn = _toss_laplace(min(flat.size - filled, BLOCK), coins, source)
-        with np.errstate(over="ignore"):  # a tiny sigma makes the exponent infinite, as it should
+        with np.errstate(over="ignore"):  # a tiny sigma correctly gives an infinite exponent
             exponent = ((np.abs(drawn) - sigma * (sigma / scale)) / sigma) ** 2 / 2
         accepted = drawn[source.words(drawn.size) < np.exp(-exponent) * 2.0**64]
         flat[filled : filled + accepted.size] = accepted
@@ -77,7 +76,7 @@ def _check(name: str, scale: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _LaplaceCoins:
-    """The thresholds of the coins whose tosses make a discrete Laplace variable."""
+    """The Bernoulli thresholds of a discrete Laplace variable."""
 
     zero: int
     digits: tuple[int, ...]
@@ -85,7 +84,7 @@ class _LaplaceCoins:
 
 @lru_cache
 def _coins(scale: float) -> _LaplaceCoins:
-    """Compute the thresholds in decimals long enough for all their 64 bits to be right.
+    """Compute the thresholds in decimals with enough digits for 64 correct bits.
 
     With q = exp(-1 / scale), the variable is 0 with probability (1 - q) / (1 + q). Otherwise its
     magnitude is 1 + G with G geometric, P(G >= g) = q**g; and the binary digits of G are
@@ -96,7 +95,7 @@ def _coins(scale: float) -> _LaplaceCoins:
         q = (-rate).exp()
         powers = ((-rate * 2**i).exp() for i in count())
         digits = (_nearest(power / (1 + power)) for power in powers)
-        # From the first digit whose chance rounds to nothing, all digits are 0.
+        # Stop at the first digit whose probability rounds to 0.
         return _LaplaceCoins(_nearest((1 - q) / (1 + q)), tuple(takewhile(bool, digits)))
 
 

@@ -1,24 +1,23 @@
-"""Gaussian noise from secure bits, faster than numpy draws it from insecure ones.
+"""Gaussian noise from secure bits, faster than numpy's generator.
 
-The ziggurat method (Marsaglia and Tsang 2000) on whole arrays: `_candidates` makes a value out of
-every random word, and the few that fall into the wedge of a layer, or stand for the tail, are
-settled here, all together. The result is a normal variable up to the rounding of its floating
-point type: a float32 value comes from 24 bits within its layer, a float64 value from 53. That
-rounding is visible in the lowest bits of a sum (Mironov 2012), and no accountant counts it; where
-it matters, release whole numbers with noise from `discrete`.
+The ziggurat method (Marsaglia and Tsang 2000), vectorised: `Proposer` makes a candidate from every
+random word, and `_settle` resolves the few that fall into the wedge of a layer or the tail. The
+result is a normal variable up to floating-point rounding: a float32 value uses 24 bits within its
+layer, a float64 value 53. That rounding is visible in the lowest bits of a sum (Mironov 2012), and
+no accountant covers it; where it matters, release integers with noise from `discrete`.
 
-Where the compiled kernel was built, it draws the float32 noise of every source that is keyed by the
-operating system; `kernel/gaussian.c` says how far that is from a normal variable. A seeded source
-always draws by the ziggurat, so that a seed means the same noise with and without the kernel.
+If the compiled kernel is available, it draws the float32 noise of every source keyed by the
+operating system; `kernel/gaussian.c` states its deviation from a normal variable. A seeded source
+always uses the ziggurat, so that a seed gives the same noise with and without the kernel.
 
 Write f(x) = exp(-x**2 / 2). Layer i > 0 is a rectangle from 0 to `edge[i]` between the heights
 f(edge[i]) and f(edge[i + 1]); layer 0 is the strip under f(r), r = `edge[1]`, together with the
 tail beyond r. All have the area v, so a layer is chosen by eight fair bits. Layer 0 is treated as
-a rectangle too, of width `edge[0]` = v / f(r), whose part beyond r stands for the tail.
+a rectangle too, of width `edge[0]` = v / f(r), whose part beyond r represents the tail.
 
 The low eight bits of a word choose a layer of the ziggurat; other bits, a sign and a mantissa,
-choose a point across the layer. Nearly all candidates (98.5 %) lie inside the density, whatever
-their height in the layer, and are final. The others are handed back to be settled.
+choose a point across the layer. Nearly all candidates (98.5 %) lie inside the density at any
+height of the layer and are final. The others are returned as `Unsettled`.
 """
 
 import math
@@ -46,9 +45,9 @@ class WordLayout:
 
     @property
     def shift(self) -> int:
-        """Leaves a sign and `mantissa` bits, the last of which is overwritten to make j odd.
+        """The shift that leaves a sign and `mantissa` bits; the last bit is set to make j odd.
 
-        So `mantissa` random bits are used, and none of them is one of the layer's eight.
+        So `mantissa` random bits are used, none of which selects the layer.
         """
         return 8 * np.dtype(self.word).itemsize - self.mantissa - 1
 
@@ -61,7 +60,7 @@ LAYOUTS: dict[np.dtype[Any], WordLayout] = {
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """Candidates that may lie outside the density: where they stand, and what they are."""
+    """Candidates that may lie outside the density: their positions, layers and values."""
 
     position: NDArray[np.intp]
     layer: NDArray[np.intp]
@@ -89,7 +88,7 @@ class Proposer:
         self.outside = np.empty(size, np.bool_)
 
     def propose(self, flat: NDArray[Any], source: NoiseSource) -> Unsettled:
-        """Write a candidate into every place of `flat`."""
+        """Write a candidate to every position of `flat`."""
         found = [self._block(flat, start, source) for start in range(0, flat.size, BLOCK)]
         return Unsettled(
             np.concatenate([block.position for block in found]),
@@ -110,7 +109,7 @@ class Proposer:
         np.bitwise_or(signed, self.layout.signed(1), out=signed)
         np.copyto(j, signed)
 
-        # mode="clip" spares the check of the indices, which cannot be wrong.
+        # mode="clip" skips the bounds check; the indices are always valid.
         self.step.take(layer, out=looked_up, mode="clip")
         np.multiply(j, looked_up, out=out)
         self.safe.take(layer, out=looked_up, mode="clip")
@@ -146,7 +145,7 @@ def ziggurat() -> Ziggurat:
     """
     too_small, too_large = 3.0, 4.0
     while too_small < (r := (too_small + too_large) / 2) < too_large:
-        # A larger r makes smaller layers, and a stack of them stops short of the summit.
+        # A larger r gives smaller layers, whose stack ends below f(0) = 1.
         if _stack(r)[-1] > 0:
             too_large = r
         else:
@@ -158,8 +157,8 @@ def ziggurat() -> Ziggurat:
 def _stack(r: float) -> list[float]:
     """The edges of 256 layers of equal area over a base strip that ends at r, from the bottom up.
 
-    The last number is where the top layer meets f: above 0 if the stack stops short of the summit,
-    0 if it reaches or overshoots it.
+    The last number is where the top layer meets f: above 0 if the stack ends below f(0), 0 if it
+    reaches or exceeds it.
     """
     area = r * _density(r) + math.sqrt(math.pi / 2) * math.erfc(r / math.sqrt(2))
     edges = [area / _density(r), r]
@@ -207,8 +206,8 @@ def gaussian(
 def gaussian_into(out: NDArray[Any], std: float, source: NoiseSource) -> None:
     """Overwrite a contiguous float32 or float64 array with Gaussian noise.
 
-    A seed gives the same noise for the same sequence of calls; but 10 values and then 20 are not
-    the same as 30 at once.
+    A seed gives the same noise for the same sequence of calls; 10 values followed by 20 differ from
+    30 at once.
 
     >>> out = np.empty(4, np.float32)
     >>> gaussian_into(out, 0.0, NoiseSource())
@@ -229,7 +228,7 @@ def gaussian_into(out: NDArray[Any], std: float, source: NoiseSource) -> None:
 
 
 def check(out: NDArray[Any], std: float) -> None:
-    """Refuse an array that cannot take this noise, before anything is written to it."""
+    """Reject an unsuitable array before anything is written to it."""
     _validate.not_negative("std", std)
     if out.dtype not in LAYOUTS:
         raise InvalidInput(f"Expected an array of float32 or float64, got {out.dtype}.")
@@ -238,7 +237,7 @@ def check(out: NDArray[Any], std: float) -> None:
     if not out.flags.writeable:
         raise InvalidInput("Expected a writable array, got a read-only one: fill a copy of it.")
     if std > 0:
-        # Beyond these limits noise would be rounded to nothing, or to infinity.
+        # Beyond these limits noise would underflow or overflow.
         limits = np.finfo(out.dtype)
         least = float(limits.tiny) * 2.0 ** (LAYOUTS[out.dtype].mantissa + 3)
         _validate.between("std", std, least, float(limits.max) / 64)
@@ -247,12 +246,12 @@ def check(out: NDArray[Any], std: float) -> None:
 def _settle(unsettled: Unsettled, source: NoiseSource) -> NDArray[np.float64]:
     """The final values of the candidates that may lie outside the density."""
     layers, layer, values = ziggurat(), unsettled.layer, unsettled.candidate
-    # The height of a point in its layer is uniform; it counts if it lies under the density.
+    # The height of a point in its layer is uniform; accept points under the density.
     low, high = layers.height[layer], layers.height[layer + 1]
     height = low + (high - low) * source.uniform(layer.size)
     outside = height >= np.exp(-(values**2) / 2)
 
-    # In the lowest layer, everything beyond the last edge stands for a draw from the tail.
+    # In the lowest layer, points beyond the last edge become draws from the tail.
     in_tail = layer == 0
     values[in_tail] = np.copysign(_tail(int(in_tail.sum()), source), values[in_tail])
 
@@ -265,7 +264,7 @@ def _tail(n: int, source: NoiseSource) -> NDArray[np.float64]:
     """Normal variables above the last edge of the ziggurat (Marsaglia 1964).
 
     An exponential variable x with rate r has the density of r + x in the tail but for the factor
-    exp(-x**2 / 2), which is the chance of an exponential y to exceed x**2 / 2.
+    exp(-x**2 / 2), which is the probability that an exponential y exceeds x**2 / 2.
     """
     r = ziggurat().tail_start
     values, pending = np.empty(n), np.arange(n)

@@ -1,7 +1,7 @@
-"""Laplace noise by inversion: a random sign, and scale times the logarithm of a uniform variable.
+"""Laplace noise by inversion: a random sign times scale times the logarithm of a uniform variable.
 
 The uniform variable is (k + 1/2) / 2**63 with 63 random bits k. It is never 0, so no value is
-infinite, and it is as fine near 0 as elsewhere, so the tail is right out to 44 scales.
+infinite, and its resolution is the same near 0, so the tail is accurate up to 44 scales.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
-"""The coins of randomised response: tell the truth with a known probability, or something else.
+"""Randomised response: report the true value with a known probability, or else another value.
 
-`keep_or_replace` is the coin of the token kernel M(y|x) = (1-p) [y=x] + p pi(y);
-`randomised_response` is the k-ary mechanism that tells the truth with probability
-e**epsilon / (e**epsilon + k - 1). The coins compare 64 random bits with the probability of
-replacing, rounded up by less than 2**-64, never down to less privacy; 0 and 1 are exact.
+`keep_or_replace` draws the decisions of the token mechanism M(y|x) = (1-p) [y=x] + p pi(y);
+`randomised_response` is the k-ary mechanism that reports the true value with probability
+e**epsilon / (e**epsilon + k - 1). The replacement probability is rounded up by less than 2**-64,
+never down, so rounding cannot reduce privacy; 0 and 1 are exact.
 """
 
 import math
@@ -18,7 +18,7 @@ from sottovoce.privacy.noise.source import NoiseSource
 
 
 def keep_or_replace(n: int, replace_probability: float, source: NoiseSource) -> NDArray[np.bool_]:
-    """`n` independent coins: True where the token has to be replaced.
+    """`n` independent decisions: True where the token must be replaced.
 
     >>> keep_or_replace(3, 1.0, NoiseSource()).tolist()
     [True, True, True]
@@ -33,7 +33,7 @@ def keep_or_replace(n: int, replace_probability: float, source: NoiseSource) -> 
 def randomised_response(
     values: ArrayLike, categories: int, epsilon: float, source: NoiseSource
 ) -> NDArray[np.int64]:
-    """Tell each value, of 0 to categories - 1, or else any of the others with equal chances.
+    """Report each value from 0 to categories - 1, or else one of the others, uniformly.
 
     >>> answers = randomised_response([0] * 10_000, 4, 1.0, NoiseSource.seeded(7))
     >>> (np.bincount(answers) / 10_000).round(1).tolist()
@@ -44,8 +44,8 @@ def randomised_response(
     truth = _checked(values, categories)
     lie = toss(truth.size, threshold(lie_probability(categories, epsilon)), source)
     answers = truth.reshape(-1)
-    # A step of 1 to k-1 around the circle reaches each of the others exactly once. With a single
-    # category nobody lies, and no step is drawn.
+    # An offset of 1 to k-1, modulo k, reaches each of the others exactly once. With a single
+    # category no offset is drawn.
     steps = 1 + source.integers(max(categories - 1, 1), int(lie.sum()))
     answers[lie] = (answers[lie] + steps) % categories
     return answers.reshape(truth.shape)
@@ -54,7 +54,7 @@ def randomised_response(
 def lie_probability(categories: int, epsilon: float) -> float:
     """(k - 1) / (e**epsilon + k - 1), written so that a large epsilon does not overflow.
 
-    Beyond epsilon 745 it is 0, because no double is as small.
+    Beyond epsilon 745 it underflows to 0.
 
     >>> lie_probability(2, 0.0), lie_probability(2, 2000.0), lie_probability(1, 0.0)
     (0.5, 0.0, 0.0)

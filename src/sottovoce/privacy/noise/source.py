@@ -1,9 +1,9 @@
-"""Random bits that nobody can predict: the stream every mechanism of this package draws from.
+"""Cryptographically secure random bits, the source of all randomness in this package.
 
-A statistical generator (PCG64, Mersenne Twister) can be run backwards from enough of its output,
-and noise that can be recomputed can be subtracted. A `NoiseSource` is the AES-256 cipher in
-counter mode instead, keyed by the operating system: telling its output from fair coins means
-breaking AES. A seed is something a person asks for, and a seeded source says so in its `stamp`.
+The state of a statistical generator (PCG64, Mersenne Twister) can be recovered from enough of its
+output, and noise that can be recomputed can be subtracted. A `NoiseSource` is AES-256 in counter
+mode, keyed by the operating system: distinguishing its output from random bits means breaking AES.
+Seeds are for tests only; a seeded source is marked by its `stamp`.
 """
 
 import hashlib
@@ -21,16 +21,16 @@ from sottovoce.errors import InvalidInput
 from sottovoce.privacy.guarantee import SEEDED_STAMP
 
 KEY_BYTES = 32
-# In counter mode the key stream is the encryption of zeros. Pieces of this size stay in the cache
-# and are long enough that the cost of a call into the cipher disappears.
+# In counter mode the key stream is the encryption of zeros. Pieces of this size fit the cache and
+# are long enough to make the overhead of a call negligible.
 ZEROS = memoryview(bytes(1 << 18))
-# Values a sampler makes at a time: few enough for its intermediate arrays to stay in the cache, so
-# many that the cost of calling numpy disappears.
+# Values per block of a sampler: intermediate arrays fit the cache, and the overhead of numpy calls
+# is negligible.
 BLOCK = 1 << 16
 
 
 class NoiseSource:
-    """A stream of random bits that never repeats itself, not even in a forked process.
+    """A stream of random bits that never repeats, not even in a forked process.
 
     `NoiseSource()` takes a fresh key from the operating system. Threads may share a source.
     Asking for 10 words and then for 20 gives the same words as asking for 30.
@@ -48,7 +48,7 @@ class NoiseSource:
 
     @classmethod
     def seeded(cls, seed: int) -> "NoiseSource":
-        """A source that repeats itself from run to run: for tests and for nothing else.
+        """A reproducible source, for tests only.
 
         >>> NoiseSource.seeded(7).stamp
         'seeded: for tests, no guarantee against anyone who knows the seed'
@@ -64,8 +64,8 @@ class NoiseSource:
         return source
 
     def _start(self, root: bytes, is_seeded: bool) -> None:
-        # The root never touches the cipher: its hashes do, one for each purpose, so that neither
-        # the stream nor a child nor the fingerprint says anything about the others.
+        # Key separation: the stream, the children and the fingerprint use different hashes of the
+        # root, so none of them reveals anything about the others.
         self._root = root
         self._is_seeded = is_seeded
         self._cipher = Cipher(
@@ -76,11 +76,11 @@ class NoiseSource:
         self._lock = threading.Lock()
         self._process = os.getpid()
 
-    def _leave_the_parent(self) -> None:
-        """In a forked process, start afresh: a copy of the stream would repeat the parent's noise.
+    def _rekey_after_fork(self) -> None:
+        """Rekey in a forked process, where a copy of the stream would repeat the parent's noise.
 
-        The new key is drawn from the operating system even for a seeded source, because a process
-        number may come back; a reproducible worker builds its own `seeded(seed).derive(label)`.
+        The new key comes from the operating system even for a seeded source, because process ids
+        are reused; a reproducible worker creates its own `seeded(seed).derive(label)`.
         """
         if os.getpid() != self._process:
             self._start(_hash(self._root, b"fork", os.urandom(KEY_BYTES)), self._is_seeded)
@@ -91,26 +91,26 @@ class NoiseSource:
 
     @property
     def stamp(self) -> str | None:
-        """What a report must say about this source; None when there is nothing to confess."""
+        """The warning that reports must print about this source; None if it is not seeded."""
         return SEEDED_STAMP if self._is_seeded else None
 
     @property
     def fingerprint(self) -> str:
-        """A short one-way hash of the key: equal in two workers means that their noise is equal.
+        """A short one-way hash of the key: equal hashes in two workers mean equal noise.
 
         >>> NoiseSource.seeded(7).fingerprint == NoiseSource.seeded(7).fingerprint
         True
         >>> NoiseSource().fingerprint == NoiseSource().fingerprint
         False
         """
-        self._leave_the_parent()
+        self._rekey_after_fork()
         return _hash(self._root, b"fingerprint").hex()[:16]
 
     def derive(self, label: str) -> "NoiseSource":
         """An independent child stream, for example one for each worker.
 
-        The child depends on the key and the label only, not on what was drawn before. A label may
-        be used once, because the second child would repeat the noise of the first.
+        The child depends only on the key and the label, not on earlier draws. Each label may be
+        used once, because a second child would repeat the noise of the first.
 
         >>> source = NoiseSource.seeded(7)
         >>> left, right = source.derive("worker 0"), source.derive("worker 1")
@@ -121,7 +121,7 @@ class NoiseSource:
         sottovoce.errors.InvalidInput: Expected a new label for every derived source, got 'worker 0'
         again: it would repeat the same noise.
         """
-        self._leave_the_parent()
+        self._rekey_after_fork()
         with self._lock:
             if label in self._children:
                 raise InvalidInput(
@@ -132,16 +132,16 @@ class NoiseSource:
         return self._from_root(_hash(self._root, b"child", label.encode()), self._is_seeded)
 
     def fresh_key(self) -> bytes:
-        """A key for one use elsewhere, by a compiled kernel that runs AES itself.
+        """A single-use key for a compiled kernel that runs AES itself.
 
-        No key is given twice, and none is the key of this stream, of a child or of its keys: so
-        whoever counts from zero under a fresh key never meets a block that was used before.
+        Keys are never repeated, and differ from the keys of this stream and of its children, so a
+        counter that starts at zero under a fresh key never reuses a block.
 
         >>> source = NoiseSource.seeded(7)
         >>> source.fresh_key() == source.fresh_key()
         False
         """
-        self._leave_the_parent()
+        self._rekey_after_fork()
         with self._lock:
             self._keys_given += 1
             return _hash(self._root, b"key", b"%d" % self._keys_given)
@@ -150,7 +150,7 @@ class NoiseSource:
         """Overwrite every bit of a contiguous array, whatever its type."""
         if not (out.flags.c_contiguous and out.flags.writeable):
             raise InvalidInput("Expected a contiguous, writable array, got a view: fill a copy.")
-        self._leave_the_parent()
+        self._rekey_after_fork()
         octets = out.reshape(-1).view(np.uint8).data
         with self._lock:
             for start in range(0, len(octets), len(ZEROS)):
@@ -158,14 +158,14 @@ class NoiseSource:
                 self._cipher.update_into(ZEROS[: len(piece)], piece)
 
     def words(self, n: int) -> NDArray[np.uint64]:
-        """`n` words of 64 fair bits."""
+        """`n` words of 64 random bits."""
         _validate.not_negative("n", n)
         bits = np.empty(n, np.uint64)
         self.fill(bits)
         return bits
 
     def halves(self, n: int) -> NDArray[np.uint32]:
-        """`n` half-words of 32 fair bits."""
+        """`n` half-words of 32 random bits."""
         _validate.not_negative("n", n)
         bits = np.empty(n, np.uint32)
         self.fill(bits)
@@ -193,8 +193,8 @@ class NoiseSource:
         if not 1 <= high <= 2**63:
             raise InvalidInput(f"Expected high from 1 to 2**63, got {high}.")
         bits = self.words(n)
-        # A plain remainder would favour small results: the 2**64 words do not fall into whole
-        # groups of `high`. The incomplete last group is drawn again.
+        # A plain remainder would favour small results, because 2**64 is not a multiple of `high`.
+        # Words of the incomplete last group are redrawn.
         last_fair_word = np.uint64(2**64 - 2**64 % high - 1)
         while (unfair := np.flatnonzero(bits > last_fair_word)).size:
             bits[unfair] = self.words(unfair.size)
@@ -213,5 +213,5 @@ class NoiseSource:
 
 
 def _hash(key: bytes, purpose: bytes, message: bytes = b"") -> bytes:
-    """A keyed hash of 256 bits; hashes for different purposes have nothing in common."""
+    """A keyed 256-bit hash with domain separation by purpose."""
     return hashlib.blake2b(message, key=key, person=purpose, digest_size=KEY_BYTES).digest()

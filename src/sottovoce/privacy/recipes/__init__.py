@@ -1,4 +1,4 @@
-"""What a recipe claims and what it guarantees, before anything is run."""
+"""Recipes: the claim and the guarantee of a mechanism, before it is run."""
 
 from sottovoce.privacy.recipes.deid import DeidRecipe, Strategy
 from sottovoce.privacy.recipes.federate import Cap, FederateRecipe, Kernel, Release

@@ -1,4 +1,4 @@
-"""A de-identification recipe: what the replacement strategy claims, and what it guarantees."""
+"""A de-identification recipe: the claim and the guarantee of a replacement strategy."""
 
 import math
 from collections.abc import Iterator
@@ -63,7 +63,8 @@ class DeidRecipe:
             )
         if not self.strategy.is_placeholder and self.pi_min is None:
             raise InvalidInput(
-                f"Expected pi-min, the least surrogate probability, with {self.strategy}, got none."
+                f"Expected pi-min (the smallest surrogate probability) with {self.strategy}, got "
+                "none."
             )
         if self._counts_privately and self.delta == 0:
             raise InvalidInput("Expected delta > 0 with a DP histogram of surrogates, got 0.")
@@ -74,7 +75,7 @@ class DeidRecipe:
 
     @property
     def _histogram_delta(self) -> float:
-        # Half of delta pays for the histogram's threshold, the rest for the tokens.
+        # Half of delta goes to the histogram's threshold, the rest to the tokens.
         return (self.delta or DEFAULT_HISTOGRAM_DELTA) / (2 if self.delta else 1)
 
     @property
@@ -111,12 +112,14 @@ class DeidRecipe:
             delta = delta if delta is not None else DEFAULT_HISTOGRAM_DELTA
             # Replacing a token moves two counts by one each, so the L1 sensitivity is 2.
             assumptions.append(
-                "the histogram of surrogates has one contribution a user and Laplace noise of "
+                "the histogram of surrogates has one contribution per user and Laplace noise of "
                 f"scale {2 / self.histogram_epsilon:g}, and its threshold fails with probability "
                 f"at most {self._histogram_delta:g}"
             )
         if self.strategy is Strategy.ENTITY:
-            assumptions.append("a token is a whole entity, however many words it has")
+            assumptions.append(
+                "a whole entity counts as one token, regardless of its number of words"
+            )
         return account(
             self.entries(),
             unit=self.unit,
@@ -142,7 +145,7 @@ class DeidRecipe:
 
 
 def replace_probability(epsilon: float, pi_min: float) -> float:
-    """The p at which one token costs just epsilon: 1 / (1 + (e^epsilon - 1) pi_min).
+    """The p at which one token costs exactly epsilon: 1 / (1 + (e^epsilon - 1) pi_min).
 
     >>> round(replace_probability(1.0, 0.25), 6)
     0.699511
@@ -154,7 +157,7 @@ def replace_probability(epsilon: float, pi_min: float) -> float:
 
 
 def histogram_threshold(epsilon: float, delta: float) -> float:
-    """Counts below this are dropped from a DP histogram with Laplace noise of scale 1/epsilon.
+    """The threshold of a DP histogram with Laplace noise of scale 1/epsilon: drop smaller counts.
 
     >>> round(histogram_threshold(1.0, 1e-6), 6)
     14.122363
@@ -162,14 +165,3 @@ def histogram_threshold(epsilon: float, delta: float) -> float:
     _validate.positive("epsilon", epsilon)
     _validate.positive("delta", _validate.delta(delta))
     return 1 + math.log(1 / (2 * delta)) / epsilon
-
-
-def singleton_leak(corpus_size: int, p: float) -> float:
-    """How likely a value that occurs once survives, when surrogates are drawn from the corpus.
-
-    >>> round(singleton_leak(1000, 1.0), 6)
-    0.632305
-    """
-    n = _validate.at_least_one("corpus_size", corpus_size)
-    _validate.probability("p", p)
-    return 1 - p * (1 - 1 / n) * (1 - p / n) ** (n - 1)

@@ -1,7 +1,7 @@
-"""A recipe for federated counts: what the noise claims, and what it guarantees.
+"""A recipe for federated counts: the claim and the guarantee of their noise.
 
 With the rank kernel K(r) = exp(-(r-1)^2 / (2 sigma^2)) and S = sum_r K(r), one utterance of at most
-m words a hypothesis moves the counts by m S in L1 (not by 1, as the paper has it).
+m words per hypothesis changes the counts by m S in L1 (not by 1, as the paper assumes).
 """
 
 import math
@@ -26,14 +26,14 @@ class Kernel(StrEnum):
 
 
 class Release(StrEnum):
-    """Only what is new since the last round, or everything so far with fresh noise."""
+    """Release the increments since the last round, or all counts so far with fresh noise."""
 
     INCREMENTS = "increments"
     CUMULATIVE = "cumulative"
 
 
 class Cap(StrEnum):
-    """Whether a user's mass is capped once for good, or anew in every round."""
+    """Whether a user's mass is capped over all rounds, or in each round."""
 
     LIFETIME = "lifetime"
     PER_ROUND = "per-round"
@@ -48,14 +48,14 @@ def kernel_weights(nbest: int, sigma: float, kernel: Kernel = Kernel.RAW) -> lis
     kernel = _validate.choice("kernel", kernel, Kernel)
     _validate.positive("sigma", sigma)
     steps = [rank / sigma for rank in range(nbest)]
-    # A product overflows to infinity, and exp(-infinity) is 0; a power would raise.
+    # step * step overflows to infinity, so exp gives 0; step**2 would raise.
     weights = [math.exp(-step * step / 2) for step in steps]
     total = sum(weights)
     return weights if kernel is Kernel.RAW else [weight / total for weight in weights]
 
 
 def integer_weights(weights: list[float]) -> list[int]:
-    """The same weights in whole numbers of 1/64.
+    """The weights as integer multiples of 1/64.
 
     >>> integer_weights(kernel_weights(5, 1.0))
     [64, 39, 9, 1, 0]
@@ -125,7 +125,7 @@ class FederateRecipe:
         )
 
     def sensitivity(self, rounds_so_far: int = 1) -> float:
-        """How far one unit moves one released vector, in the norm that the noise is made for."""
+        """The sensitivity of one released vector, in the norm that fits the noise."""
         if self.unit is Unit.UTTERANCE:
             words = math.sqrt(self.max_words) if self.is_gaussian else self.max_words
             return words * self.kernel_mass()
@@ -164,12 +164,15 @@ class FederateRecipe:
 
     def _assumptions(self) -> Iterator[str]:
         yield "the vocabulary is public and words with zero count get noise too"
-        yield "the normaliser is taken from the noisy counts"
-        yield "whoever adds the noise is trusted with the counts, or they are securely aggregated"
+        yield "the normaliser is computed from the noisy counts"
+        yield (
+            "the party that adds the noise is trusted with the counts, or they are securely "
+            "aggregated"
+        )
         if self.unit is Unit.UTTERANCE:
             yield f"no more than {self.max_words} words of a hypothesis are counted"
             if self.is_gaussian:
-                yield "each word is counted at most once a hypothesis"
+                yield "each word is counted at most once per hypothesis"
             if self.release is Release.INCREMENTS:
                 yield "ranks come from the first pass, not from personalised rescoring"
 

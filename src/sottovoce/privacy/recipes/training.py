@@ -1,7 +1,7 @@
-"""A training recipe: what it claims, and what it guarantees before anything is run.
+"""A training recipe: its claim and its guarantee before the run.
 
-The recipe writes down the same facts that the training code will write down step by step, so the
-answer before and the answer after are one computation.
+The recipe produces the same facts that the training code records step by step, so the guarantees
+before and after the run come from the same computation.
 """
 
 import math
@@ -26,10 +26,10 @@ from sottovoce.privacy.facts import (
 )
 from sottovoce.privacy.guarantee import Guarantee, Relation, Statement, Unit
 
-UNCHARGED = "hyper-parameters, the number of steps and the checkpoint were fixed beforehand"
+UNCHARGED = "hyper-parameters, the number of steps and the checkpoint were fixed in advance"
 UNKNOWN_SCALES = (
-    "the layer scales are not known yet, and with the same noise in every layer the largest of "
-    "them weakens the guarantee; give them, or a bound of them"
+    "the layer scales are not known yet, and with the same noise in every layer the largest scale "
+    "weakens the guarantee; give the scales, or an upper bound on them"
 )
 
 
@@ -44,7 +44,7 @@ class Decay(StrEnum):
     EXPONENTIAL = "exponential"
 
     def factor(self, tau: float, epoch: int) -> float:
-        """What the noise is multiplied with in this epoch, counted from 0."""
+        """The factor on the noise in this epoch, counted from 0."""
         match self:
             case Decay.NONE:
                 return 1.0
@@ -54,14 +54,14 @@ class Decay(StrEnum):
                 return math.exp(-tau * epoch)
 
 
-# The named decays, a function of the epoch, or the factors themselves, one an epoch.
+# A named decay, a function of the epoch, or one factor per epoch.
 AnyDecay = Decay | Callable[[int], float] | tuple[float, ...]
 
 
 def decay_factors(decay: AnyDecay, epochs: int) -> Decay | tuple[float, ...]:
-    """Ask a decay function for every epoch, once: what it would answer later no longer matters.
+    """Evaluate a decay function for every epoch, once, so that it cannot change later.
 
-    Named decays are returned as they are.
+    Named decays are returned unchanged.
 
     >>> decay_factors(lambda epoch: 1 / (1 + epoch), epochs=2)
     (1.0, 0.5)
@@ -82,14 +82,14 @@ def decay_factors(decay: AnyDecay, epochs: int) -> Decay | tuple[float, ...]:
 
 
 class NoiseSplit(StrEnum):
-    """How N workers share the noise: so that the sum has it all, or y/N each as printed."""
+    """How N workers share the noise: exactly, or y/N each as printed in the paper."""
 
     EXACT = "exact"
     PAPER = "paper"
 
 
 class NoiseShape(StrEnum):
-    """Noise with the layers' scales, or the same in every layer after rescaling, as printed."""
+    """Noise in proportion to the layer scales, or equal in every layer, as printed in the paper."""
 
     SCALED = "scaled"
     ISOTROPIC = "isotropic"
@@ -97,12 +97,12 @@ class NoiseShape(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRecipe:
-    """DP-SGD, or eDP-SGD exactly or as printed. Clip norms cancel out and are not needed.
+    """DP-SGD, or eDP-SGD exactly or as printed in the paper. Clip norms cancel out.
 
-    `alpha` are the layer scales that will run. Without them, scales from any source but `ones`
-    count as unknown: noise in proportion to them needs no knowledge, but isotropic noise has no
-    guarantee until they are known, or bounded by `max_alpha`. `population` is the public number of
-    units, against which delta is judged. A decay function is asked once for every epoch.
+    `alpha` are the layer scales that will be used. Without them, scales from any source but `ones`
+    count as unknown: noise in proportion to them can be accounted anyway, but isotropic noise has
+    no guarantee until they are known, or bounded by `max_alpha`. `population` is the public number
+    of units; delta is checked against it. A decay function is evaluated once per epoch.
 
     >>> advertised = TrainingRecipe(method=Method.EDP_SGD, noise_multiplier=1.0,
     ...     decay=Decay.LINEAR, tau=0.1, epochs=10, steps_per_epoch=140,
@@ -157,12 +157,12 @@ class TrainingRecipe:
                 _validate.positive("every alpha", scale)
                 if self.max_alpha is not None and scale > self.max_alpha:
                     raise InvalidInput(
-                        f"Expected every alpha to be at most {self.max_alpha:g}, as declared, got "
+                        f"Expected every alpha to be at most max_alpha = {self.max_alpha:g}, got "
                         f"{scale:g}."
                     )
         if self.method is Method.EDP_SGD and self.contribution is Contribution.PER_UNIT:
             raise InvalidInput(
-                "Expected mixed contributions with edp-sgd, which clips the mean of a worker, got "
+                "Expected mixed contributions with edp-sgd, which clips the mean per worker, got "
                 "per-unit."
             )
         if self.unit not in (Unit.EXAMPLE, Unit.USER):
@@ -174,14 +174,14 @@ class TrainingRecipe:
 
     @property
     def _contribution(self) -> Contribution:
-        """What is clipped: by default one vector a unit in DP-SGD, a mean a worker in eDP-SGD."""
+        """What is clipped; by default a unit's vector in DP-SGD, a worker's mean in eDP-SGD."""
         if self.contribution is not None:
             return self.contribution
         return Contribution.PER_UNIT if self.method is Method.DP_SGD else Contribution.MIXED
 
     @property
     def neighbours(self) -> Relation:
-        """The relation asked for; by default the one that the sampling can be vouched for under."""
+        """The relation given; by default the one under which this sampling can be accounted."""
         if self.relation is not None:
             return self.relation
         poisson = self.sampling is Sampling.POISSON
@@ -200,12 +200,12 @@ class TrainingRecipe:
 
     @property
     def _scales(self) -> tuple[float, ...] | None:
-        """The scales to account with; None if isotropic noise meets scales that nobody knows."""
+        """The scales to account with; None if the noise is isotropic and the scales are unknown."""
         if self.alpha is not None:
             return self.alpha
         isotropic = self.noise_shape is NoiseShape.ISOTROPIC
         if self.alpha_source is ScaleSource.ONES or not isotropic:
-            return (1.0,)  # where the noise has the same scales, they cancel out
+            return (1.0,)  # noise in proportion to the scales: they cancel out
         return None if self.max_alpha is None else (self.max_alpha,)
 
     def step(self, epoch: int) -> NoisySum:
@@ -272,7 +272,7 @@ class TrainingRecipe:
             elif self.max_alpha is not None:
                 yield f"no layer scale is above {self.max_alpha:g}"
         if self.unit is Unit.USER:
-            yield "users are sampled, and all that a user brings is clipped as one vector"
+            yield "users are sampled, and all examples of a user are clipped as one vector"
 
     def statement(self) -> Statement:
         effective = None

@@ -1,1 +1,1 @@
-"""Checks while training: the neighbour check, and who owns what is released."""
+"""Checks during training: the neighbour check, and control of everything that is released."""

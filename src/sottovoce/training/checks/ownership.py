@@ -1,8 +1,8 @@
-"""Everything that training releases is protected: the optimiser's parameters, and nothing else.
+"""Check that training releases only protected values.
 
-What an optimiser moves must be clipped and noised, so its parameters are exactly the trainable ones
-of the model. What a checkpoint holds beside them is released as well: buffers must stay as they
-were, unless somebody declares them public by name. And only the training itself takes a step.
+What an optimiser updates must be clipped and noised, so its parameters must be exactly the
+trainable parameters of the model. A checkpoint also releases buffers: they must not change, unless
+they are declared public by name. And only the training itself may call the optimiser.
 """
 
 import pickle
@@ -17,12 +17,12 @@ from torch.optim import Optimizer
 from sottovoce.errors import InvalidInput
 
 HIDDEN_GRAPH = (
-    "Expected checkpointing that shows what it computes, got torch.utils.checkpoint with "
-    "use_reentrant=True: set use_reentrant=False."
+    "Expected non-reentrant checkpointing, whose graph can be checked, got torch.utils.checkpoint "
+    "with use_reentrant=True: set use_reentrant=False."
 )
 EXTRA = "_extra_state"
 BYTES, WIDE = torch.uint8, torch.float64
-# Buffers of at most so many numbers are compared at every step, larger ones when they are saved.
+# Buffers up to this size are compared at every step, larger ones only when they are saved.
 SMALL = 1 << 14
 
 
@@ -51,7 +51,7 @@ class Ownership:
         self.check()
 
     def accept_buffers(self) -> None:
-        """The buffers as they are now (when training begins or resumes) are the ones to keep."""
+        """Take the current buffers (when training begins or resumes) as the reference."""
         self._buffers = {
             name: (buffer, buffer._version, _fingerprint(buffer))
             for name, buffer in _saved(self._model)
@@ -62,35 +62,35 @@ class Ownership:
         self._weights = self._versions()
 
     def check_weights(self) -> None:
-        """Within a step nothing has moved the weights."""
+        """Raise if the weights changed within a step."""
         if self._weights != self._versions():
             raise InvalidInput(
-                "Expected weights that nobody but the training moves, got changes inside of a "
-                "step: leave out other optimisers, hooks that take steps, and whatever else writes "
-                "to parameters in the loop. What moved them had neither clipping nor noise."
+                "Expected weights that only the training changes, got changes within a step: "
+                "remove other optimisers, hooks that take steps, and any other code that writes to "
+                "parameters in the loop. These changes had neither clipping nor noise."
             )
 
     def _versions(self) -> list[tuple[int, int]]:
         return [(p._version, p.data_ptr()) for p in self._trained]
 
     def check(self) -> None:
-        """Before a step: the same parameters are trainable, and the optimiser moves just these."""
+        """Before a step: same trainable parameters, and the optimiser has exactly these."""
         named = dict(self._model.named_parameters())
         changed = [n for n, p in named.items() if p.requires_grad != (id(p) in self._trainable)]
         if changed or not self._trainable <= {id(p) for p in named.values()}:
             raise InvalidInput(
                 "Expected the parameters that were trainable when training began, got changes in "
-                f"{', '.join(changed) or 'the model'}: start a new PrivateTraining, on the same "
-                "ledger."
+                f"{', '.join(changed) or 'the model'}: start a new PrivateTraining with the "
+                "same ledger."
             )
         moved = {id(p): p for group in self._optimizer.param_groups for p in group["params"]}
         foreign = [list(p.shape) for key, p in moved.items() if key not in self._trainable]
         if foreign:
             raise InvalidInput(
                 "Expected an optimiser of the model's trainable parameters only, got "
-                f"{len(foreign)} others, of shapes {_few(foreign)}: they would be moved by "
-                "gradients that are neither clipped nor noised. Put all modules that are trained "
-                "into one model, and leave frozen parameters out."
+                f"{len(foreign)} others, of shapes {_few(foreign)}: they would be updated by "
+                "gradients without clipping and noise. Put all trained modules into one model, and "
+                "leave out frozen parameters."
             )
         missing = [n for n, p in named.items() if p.requires_grad and id(p) not in moved]
         if missing:
@@ -100,32 +100,31 @@ class Ownership:
             )
 
     def check_gradients(self) -> None:
-        """Before noise: no gradient has come from anywhere but `step.backward`."""
+        """Before noise: all gradients come from `step.backward`."""
         refuse_gradients(self._trained)
 
     def check_buffers(self, *, values: bool = False) -> None:
-        """Nothing that is saved beside the parameters has changed; with `values`, look inside."""
+        """Raise if buffers or frozen parameters changed; with `values`, compare large ones too."""
         now = dict(_saved(self._model))
         changed = [name for name in now if name not in self._buffers | dict.fromkeys(self._public)]
         for name, (buffer, version, value) in self._buffers.items():
             present = now.get(name)
             same = present is buffer and buffer._version == version
-            # Writes through .data or numpy leave no trace in the version: small ones are compared.
+            # Writes through .data or numpy do not change the version, so compare values if small.
             trusted = same and not values and buffer.numel() > SMALL
             if present is None or not (trusted or _fingerprint(present) == value):
                 changed.append(name)
         if changed:
             raise InvalidInput(
-                "Expected buffers and frozen parameters that stay as they were, because a "
-                "checkpoint releases them, got "
-                f"changes in {_few(changed)}: private examples may be in them, without noise. "
-                "Leave them alone while training, make them non-persistent, or name them in "
-                "public_buffers if they hold nothing private."
+                "Expected unchanged buffers and frozen parameters, because a checkpoint releases "
+                f"them, got changes in {_few(changed)}: they may depend on private examples, "
+                "without noise. Do not change them during training, make them non-persistent, or "
+                "name them in public_buffers if they hold nothing private."
             )
 
     @contextmanager
     def taking(self) -> Iterator[None]:
-        """The optimiser may take its step in here."""
+        """A context in which the optimiser may take its step."""
         self._taking = True
         try:
             yield
@@ -133,47 +132,47 @@ class Ownership:
             self._taking = False
 
     def release(self) -> None:
-        """Training is over: the optimiser belongs to its owner again."""
+        """End of training: allow calls of optimizer.step() again."""
         self._hook.remove()
 
     def _refuse_step(self, *_: Any) -> None:
         if not self._taking:
             raise InvalidInput(
                 "Expected the training to call optimizer.step() itself, got a call from the loop: "
-                "leave it out. A step is taken when its pieces have gone through; for other uses "
-                "of the optimiser, close() the training first."
+                "remove it. The step is taken after its last piece; to use the optimiser "
+                "otherwise, close() the training first."
             )
 
 
 def refuse_gradients(parameters: Iterable[nn.Parameter]) -> None:
     if any(parameter.grad is not None for parameter in parameters):
         raise InvalidInput(
-            "Expected gradients from step.backward(losses) only, got others in p.grad: leave "
-            "out loss.backward() and whatever else computes gradients in the loop."
+            "Expected gradients from step.backward(losses) only, got others in p.grad: remove "
+            "loss.backward() and any other code that computes gradients in the loop."
         )
 
 
 def foreign_leaf(losses: Tensor, parameters: Sequence[nn.Parameter]) -> None:
-    """Refuse losses that also train something outside of the model.
+    """Raise if the losses would also train something outside the model.
 
-    Rules of recorded layers take the place of parameters in the graph, so what autograd would reach
-    is either one of the parameters, or a tensor that gets a raw gradient.
+    Recorded layers replace their parameters in the graph, so every leaf that autograd reaches is
+    either one of the parameters or a tensor that would get a raw gradient.
     """
     own = {id(p) for p in parameters}
     for node in _graph(losses):
         leaf = getattr(node, "variable", None)
-        # A scalar without a name of its own is the anchor of a tape (see `records.tape`).
+        # An unnamed scalar is the anchor of a tape (see `records.tape`).
         if isinstance(leaf, Tensor) and id(leaf) not in own and leaf.dim():
             raise InvalidInput(
                 "Expected losses that depend on trainable parameters of the model only, got one of "
-                f"shape {list(leaf.shape)} that is outside of it, or was frozen when training "
-                "began: its gradient would be neither clipped nor noised. Put it into the model "
-                "beforehand, or detach it."
+                f"shape {list(leaf.shape)} that is outside the model, or was frozen when training "
+                "began: its gradient would have neither clipping nor noise. Add it to the model "
+                "before training, or detach it."
             )
 
 
 def refuse_hidden_graph(losses: Tensor) -> None:
-    """Refuse checkpointing that makes its graph during the backward pass, where nobody sees it."""
+    """Raise for checkpointing that builds its graph during backward, where it cannot be checked."""
     if any(node.name() == "CheckpointFunctionBackward" for node in _graph(losses)):
         raise InvalidInput(HIDDEN_GRAPH)
 
@@ -194,7 +193,7 @@ def _graph(losses: Tensor) -> Iterator[Any]:
 
 
 def _saved(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """What a state_dict holds beside the trainable parameters: buffers, and what is frozen."""
+    """What a state_dict holds besides the trainable parameters: buffers and frozen parameters."""
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             yield name, parameter
@@ -208,7 +207,7 @@ def _saved(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _fingerprint(tensor: Tensor) -> tuple[object, ...]:
-    """Whatever was written into a tensor shows in this, short of somebody who works at it."""
+    """A cheap checksum that changes with accidental writes; not collision-resistant."""
     kind = tensor.dtype, tuple(tensor.shape)
     values = tensor.detach().flatten()
     if values.is_complex():

@@ -1,15 +1,15 @@
 """Exact gradient norms of every group, and their weighted sum, in one backward pass.
 
 For a batch with losses L_1 ... L_B and a partition into groups, with g_g = sum_{i in g} dL_i/dW,
-a `BookKeeper` gives ||g_g||^2 for every g, then adds sum_g w_g g_g to the gradients. While it
-records, layers run as custom autograd functions that keep inputs and output gradients; the plain
-gradients of weights are never computed, so the weighted sum takes their place at the same price
-(book-keeping: Bu, Wang, Zha, Karypis 2023).
+a `BookKeeper` computes ||g_g||^2 for every g, then adds sum_g w_g g_g to the gradients. While it
+records, layers run as custom autograd functions that keep inputs and output gradients. The plain
+weight gradients are never computed; the weighted sum replaces them at the same cost (book-keeping:
+Bu, Wang, Zha, Karypis 2023).
 
-Rules take the first dimension of a layer's input for the examples. A time-major tensor, rows in
-another order, position numbers without a batch dimension, or a loss that compares examples would
-all give norms of something else, and no shape tells. Their gradients do: with the losses of every
-second group only, the other groups must receive exactly nothing, in every layer.
+Rules assume that the first dimension of a layer's input is the examples. A time-major tensor, rows
+in another order, position numbers without a batch dimension, or a loss that compares examples would
+give wrong norms without an error in shapes. The gradients reveal it: with the losses of every
+second group only, the gradients of the other groups must be exactly zero in every layer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,13 +27,13 @@ from sottovoce.training.checks.ownership import HIDDEN_GRAPH, refuse_hidden_grap
 from sottovoce.training.clipping.coverage import Coverage, Recorded, why_never
 from sottovoce.training.clipping.totals import ClippedSums
 from sottovoce.training.records.grouping import Grouping, norm_dtype
-from sottovoce.training.records.tape import Account, Tape
+from sottovoce.training.records.tape import Tape, TrackedParameter
 
 
 def check_independence(tape: Tape, losses: Tensor, layer_names: tuple[str, ...]) -> bool:
     """Run one more backward pass, for half of the groups that have examples.
 
-    False if there are not two such groups, so that nothing can be shown yet.
+    Return False if there are fewer than two such groups, so that nothing can be checked yet.
     """
     present = torch.unique(tape.grouping.labels)
     chosen, others = present[::2], present[1::2]
@@ -49,16 +49,16 @@ def check_independence(tape: Tape, losses: Tensor, layer_names: tuple[str, ...])
     layers = [name for name, rows in zip(layer_names, touched, strict=True) if bool(rows.any())]
     raise InvalidInput(
         "Expected the loss of an example to depend on that example alone, got gradients of other "
-        f"examples in {', '.join(layers)}. Either the first dimension of what these layers are "
-        "given is not the examples (time first, another order, or position numbers without a "
-        "batch dimension: give them one), or the model or the loss compares examples."
+        f"examples in {', '.join(layers)}. Either the first dimension of the inputs of these "
+        "layers is not the examples (time first, another order, or position numbers without a "
+        "batch dimension: add one), or the model or the loss compares examples."
     )
 
 
 class BookKeeper:
-    """Records what a model does between `record` and the end of its block, and nothing outside.
+    """Records the forward and backward pass of a model inside a `record` block.
 
-    The model stays as it is: no wrapper, the same keys, its own forward pass when not recording.
+    The model is not wrapped: its keys stay the same, and outside the block it runs unchanged.
 
     >>> model = nn.Linear(2, 1, bias=False)
     >>> keeper = BookKeeper(model)
@@ -72,7 +72,7 @@ class BookKeeper:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        """Raise `UnsupportedLayer` if some trainable parameter has no exact rule."""
+        """Raise `UnsupportedLayer` if a trainable parameter has no exact rule."""
         self._model = model
         self._coverage = Coverage.of(model)
         self._tape: Tape | None = None
@@ -88,26 +88,26 @@ class BookKeeper:
 
     @property
     def layers_of_parameters(self) -> list[int]:
-        """The row of every trainable parameter, in the model's order."""
-        return [account.layer for account in self._coverage.accounts.values()]
+        """The row of norms of every trainable parameter, in the model's order."""
+        return [entry.layer for entry in self._coverage.tracked.values()]
 
     @property
     def signature(self) -> tuple[object, frozenset[object]]:
-        """Which layers the last pass used, on inputs of which form: (structure, sizes)."""
+        """The layers of the last pass and the form of their inputs: (structure, sizes)."""
         return self._signature
 
     @contextmanager
     def record(self, groups: Tensor | None = None, count: int | None = None) -> Iterator[None]:
-        """Record the forward and backward pass inside of this block.
+        """Record the forward and backward pass inside this block.
 
-        `groups[i]` is the group of example i; without it every example is its own. `count` is the
-        number of groups, of which some may be empty. With neither, the number of examples is the
-        first dimension of the first tensor that the model is called with.
+        `groups[i]` is the group of example i; without it every example is its own group. `count` is
+        the number of groups, some of which may be empty. With neither, the number of examples is
+        the first dimension of the first tensor that the model is called with.
         """
         self._check_ready()
-        accounts = self._coverage.accounts
-        device = next((a.parameter.device for a in accounts.values()), torch.device("cpu"))
-        tape = self._tape = Tape(accounts, len(self.layer_names), device)
+        tracked = self._coverage.tracked
+        device = next((a.parameter.device for a in tracked.values()), torch.device("cpu"))
+        tape = self._tape = Tape(tracked, len(self.layer_names), device)
         with ExitStack() as undo:
             if groups is not None:
                 tape.group(Grouping.of(groups.to(device), count))
@@ -117,8 +117,8 @@ class BookKeeper:
                 count_examples = partial(_count_examples, tape, device)
                 hook = self._model.register_forward_pre_hook(count_examples, with_kwargs=True)
                 undo.callback(hook.remove)
-            for account in accounts.values():
-                guard = _guard(account)
+            for entry in tracked.values():
+                guard = _guard(entry)
                 undo.callback(guard.remove)
             for recorded in self._coverage.recorded:
                 vars(recorded.module)["forward"] = _recording_forward(recorded, tape)
@@ -132,13 +132,13 @@ class BookKeeper:
                 self._signature = tape.signature
 
     def backward(self, losses: Tensor) -> None:
-        """`losses.sum().backward()`, after a look at the losses.
+        """`losses.sum().backward()`, after a check of the losses.
 
-        The first time, one more pass checks that no example touches another.
+        The first time, an additional pass checks that no example affects another.
         """
         tape = self._tape
         if tape is None or not self._recording:
-            raise InvalidInput("Expected backward inside of keeper.record(), got it outside.")
+            raise InvalidInput("Expected backward inside keeper.record(), got it outside.")
         if not tape.knows_examples and losses.dim() == 1:
             tape.group(Grouping.singletons(len(losses), losses.device))
         if losses.shape != (tape.grouping.examples,):
@@ -155,9 +155,9 @@ class BookKeeper:
         backward_to(losses.sum(), tape.leaves)
 
     def squared_norms(self) -> Tensor:
-        """[count] the squared norm of each group's gradient, all parameters together.
+        """[count] the squared norm of each group's gradient over all parameters.
 
-        Rounding errors are allowed for: it may be some millionths too large, not too small.
+        Rounded up: it may be too large by a few millionths, but not too small.
         """
         return self.squared_norms_by_layer().sum(0)
 
@@ -166,7 +166,7 @@ class BookKeeper:
         return self._recorded().squared_norms()
 
     def squares_by_layer(self, gradients: Sequence[Tensor]) -> Tensor:
-        """[layers, 1] the squared norms of one gradient that is there in full."""
+        """[layers, 1] the squared norms of one materialised gradient."""
         norms = torch.stack(torch._foreach_norm(list(gradients)))
         squares = norms.new_zeros(len(self.layer_names), dtype=norm_dtype(norms))
         rows = torch.tensor(self.layers_of_parameters, device=norms.device)
@@ -174,10 +174,10 @@ class BookKeeper:
 
     @torch.no_grad()
     def accumulate(self, weights: Tensor, into: ClippedSums | None = None) -> None:
-        """Add sum_g weights[g] * g_g to the sums, or to `p.grad` without them, and forget.
+        """Add sum_g weights[g] * g_g to the sums (or to `p.grad`), and free the records.
 
-        `weights` is [count], or [layers, count] for a weight of its own in each layer. A group
-        whose norm is not finite is left out, whatever its weight.
+        `weights` is [count], or [layers, count] for separate weights per layer. A group whose norm
+        is not finite is excluded, whatever its weight.
         """
         tape = self._recorded()
         norms = tape.squared_norms()
@@ -188,10 +188,10 @@ class BookKeeper:
                 f"got shape {list(weights.shape)}."
             )
         sums = ClippedSums() if into is None else into
-        tape.pay_out(weights.to(norms.device), norms.isfinite().all(0), sums)
+        tape.add_weighted_sums(weights.to(norms.device), norms.isfinite().all(0), sums)
         if into is None:
-            for account in self._coverage.accounts.values():
-                _add_gradient(account.parameter, sums.of(account.parameter))
+            for entry in self._coverage.tracked.values():
+                _add_gradient(entry.parameter, sums.of(entry.parameter))
         self.forget()
 
     def forget(self) -> None:
@@ -201,38 +201,38 @@ class BookKeeper:
         self._tape = None
 
     def detach(self) -> None:
-        """Leave the model for good. Nothing of the keeper remains in it."""
+        """Remove all hooks from the model, permanently."""
         self.forget()
         self._detached = True
 
     def _recorded(self) -> Tape:
         tape = self._tape
         if tape is None or not (tape.touched or tape.has_no_examples):
-            raise InvalidInput("Expected a backward pass inside of keeper.record(), got none.")
+            raise InvalidInput("Expected a backward pass inside keeper.record(), got none.")
         return tape
 
     def _check_ready(self) -> None:
         if self._detached or self._recording:
             state = "was detached" if self._detached else "is recording already"
-            raise InvalidInput(f"Expected a keeper that is free to record, got one that {state}.")
+            raise InvalidInput(f"Expected a keeper that can record, got one that {state}.")
         changed = [
             name
             for name, parameter in self._model.named_parameters()
-            if parameter.requires_grad != (id(parameter) in self._coverage.accounts)
+            if parameter.requires_grad != (id(parameter) in self._coverage.tracked)
         ]
         if changed:
             raise InvalidInput(
-                "Expected the parameters that were trainable when the BookKeeper was made, got "
-                f"changes in {', '.join(changed)}: make a new one."
+                "Expected the parameters that were trainable when the BookKeeper was created, got "
+                f"changes in {', '.join(changed)}: create a new one."
             )
-        for name, module in self._model.named_modules():  # some may be new
+        for name, module in self._model.named_modules():  # modules may be new
             reason = why_never(module)
             if reason is not None:
-                raise InvalidInput(f"Expected the model as it was at first, got {name}: {reason}.")
+                raise InvalidInput(f"Expected an unchanged model, got {name}: {reason}.")
 
 
 def backward_to(total: Tensor, leaves: Sequence[Tensor]) -> None:
-    """A backward pass for these leaves only: whatever else is trainable gets no raw gradient."""
+    """A backward pass for these leaves only; nothing else gets a raw gradient."""
     try:
         total.backward(inputs=list(leaves))  # type: ignore[no-untyped-call]
     except RuntimeError as problem:
@@ -247,7 +247,7 @@ def _add_gradient(parameter: nn.Parameter, total: Tensor) -> None:
 
 
 def _recording_forward(recorded: Recorded, tape: Tape) -> Callable[..., Any]:
-    """The rule in place of a module's forward; called again by the rule itself, the plain one."""
+    """The rule in place of a module's forward; a nested call by the rule runs the original."""
     module, rule = recorded.module, recorded.rule
     plain = module.forward
     running = False
@@ -258,8 +258,8 @@ def _recording_forward(recorded: Recorded, tape: Tape) -> Callable[..., Any]:
             return plain(*args, **kwargs)
         if torch.is_autocast_enabled(tape.device.type):
             raise InvalidInput(
-                "Expected one precision inside of keeper.record(), got torch.autocast: convert the "
-                "model instead, with model.to(torch.bfloat16)."
+                "Expected a single precision inside keeper.record(), got torch.autocast: convert "
+                "the model instead, with model.to(torch.bfloat16)."
             )
         running, tape.module = True, recorded.name or "the model"
         try:
@@ -270,18 +270,18 @@ def _recording_forward(recorded: Recorded, tape: Tape) -> Callable[..., Any]:
     return forward
 
 
-def _guard(account: Account) -> RemovableHandle:
-    """Stop the backward pass if autograd itself arrives at a parameter: its norm would be wrong."""
+def _guard(tracked: TrackedParameter) -> RemovableHandle:
+    """Raise if autograd reaches a parameter directly: its norm would be wrong."""
 
     def refuse(_: Tensor) -> None:
         raise InvalidInput(
-            f"Expected {account.name} to be used by its own module only, got another use that no "
-            "rule sees (a function that takes the parameter, or a penalty in the loss): call the "
-            "module, or register a rule for the one that does it "
+            f"Expected {tracked.name} to be used by its own module only, got another use that no "
+            "rule covers (a function of the parameter, or a penalty in the loss): call the "
+            "module, or register a rule for the module that uses it "
             "(sottovoce.training.layers.rule_for)."
         )
 
-    handle: RemovableHandle = account.parameter.register_hook(refuse)  # type: ignore[no-untyped-call]
+    handle: RemovableHandle = tracked.parameter.register_hook(refuse)  # type: ignore[no-untyped-call]
     return handle
 
 

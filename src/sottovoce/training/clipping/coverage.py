@@ -1,6 +1,6 @@
-"""Look through a model before the first step: which rule records what, and what cannot be.
+"""Match the modules of a model with rules before the first step.
 
-All that is found wrong is reported at once, by name, with what to do about it.
+All problems are reported at once, by name, with a remedy.
 """
 
 from collections import Counter
@@ -15,12 +15,12 @@ from torch.nn.parameter import UninitializedParameter
 from sottovoce.training.errors import UnsupportedLayer
 from sottovoce.training.layers import Rule, find_rule
 from sottovoce.training.layers.registry import overridden_on_object
-from sottovoce.training.records.tape import Account
+from sottovoce.training.records.tape import TrackedParameter
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A module that runs by its rule while a keeper records."""
+    """A module that runs its rule while a keeper records."""
 
     name: str
     module: nn.Module
@@ -31,7 +31,7 @@ class Recorded:
 class Coverage:
     """Every trainable parameter of a model, with the modules that use them."""
 
-    accounts: dict[int, Account]
+    tracked: dict[int, TrackedParameter]
     """By the parameter's id, in the model's order."""
     layer_names: tuple[str, ...]
     recorded: tuple[Recorded, ...]
@@ -63,16 +63,16 @@ class Coverage:
                 problems[full_name] = _why_uncovered(module, shapeless)
         if problems:
             raise UnsupportedLayer(problems)
-        accounts, layer_names = _open_accounts(model)
-        return cls(accounts, layer_names, tuple(recorded))
+        tracked, layer_names = _track_parameters(model)
+        return cls(tracked, layer_names, tuple(recorded))
 
 
 def why_never(module: nn.Module) -> str | None:
-    """A reason that no rule could mend, or that a module stops being harmless in this mode."""
+    """Why this module cannot be trained with any rule, or not in its current mode."""
     frozen = not any(p.requires_grad for p in module.parameters(recurse=False))
     if isinstance(module, _BatchNorm) and (module.training or not frozen):
         return (
-            f"{type(module).__name__} computes statistics of the batch, which mix examples: "
+            f"{type(module).__name__} computes batch statistics, which mix examples: "
             "use GroupNorm or LayerNorm (or freeze it and keep it in eval mode)"
         )
     if isinstance(module, _InstanceNorm) and module.track_running_stats and module.training:
@@ -81,23 +81,25 @@ def why_never(module: nn.Module) -> str | None:
             "noise: set track_running_stats=False"
         )
     if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
-        return "a compiled module runs code that no rule sees: give the module before torch.compile"
+        return (
+            "rules cannot see the code of a compiled module: pass the module before torch.compile"
+        )
     if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
-        return f"{type(module).__name__} copies or reduces gradients: give the module inside of it"
+        return f"{type(module).__name__} copies or reduces gradients: pass the wrapped module"
     return None
 
 
 def _why_not(module: nn.Module, rule: Rule) -> str | None:
     replaced = overridden_on_object(module)
     if replaced is not None:
-        return f"its {replaced} was replaced on the object itself: restore it"
+        return f"its method {replaced} was replaced on the instance: restore it"
     return rule.refuse(module)
 
 
 def _why_uncovered(module: nn.Module, shapeless: bool) -> str:
     kind = type(module).__name__
     if shapeless:
-        return f"{kind} has no shape yet: run the model once first"
+        return f"the shape of {kind} is not initialised: run the model once first"
     return (
         f"no rule covers it in {kind}: register one (sottovoce.training.layers.rule_for), or "
         "freeze it with requires_grad_(False)"
@@ -115,22 +117,22 @@ def _held(module: nn.Module, rule: Rule) -> Iterator[tuple[nn.Module, str]]:
 
 
 def _trainable(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
-    """Module name, module, and parameter name, once for every module that holds it."""
+    """Module name, module, and parameter name, for every module that holds the parameter."""
     for name, module in model.named_modules():
         for own, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
             if parameter.requires_grad:
                 yield name, module, own
 
 
-def _open_accounts(model: nn.Module) -> tuple[dict[int, Account], tuple[str, ...]]:
+def _track_parameters(model: nn.Module) -> tuple[dict[int, TrackedParameter], tuple[str, ...]]:
     held = [(name, own, module._parameters[own]) for name, module, own in _trainable(model)]
     holders = Counter(id(parameter) for _, _, parameter in held)
-    accounts: dict[int, Account] = {}
+    tracked: dict[int, TrackedParameter] = {}
     layers: dict[str, int] = {}
     for name, own, parameter in held:
-        if parameter is not None and id(parameter) not in accounts:
+        if parameter is not None and id(parameter) not in tracked:
             layer = layers.setdefault(name, len(layers))
             full_name = f"{name}.{own}".lstrip(".")
             shared = holders[id(parameter)] > 1
-            accounts[id(parameter)] = Account(full_name, parameter, layer, shared)
-    return accounts, tuple(layers)
+            tracked[id(parameter)] = TrackedParameter(full_name, parameter, layer, shared)
+    return tracked, tuple(layers)

@@ -1,10 +1,11 @@
 """From the losses of a step to the clipped sum, divided by its configured size.
 
-`ExactGradient` clips every group of a piece at once by book-keeping. `OneByOneGradient` makes one
-plain backward pass a group: the loop over examples of the textbook, and the workers of eDP-SGD,
-which scale, clip and rescale their mean gradient. `PlainGradient` clips nothing.
+`ExactGradient` clips all groups of a piece at once by book-keeping. `OneByOneGradient` runs one
+plain backward pass per group: for the textbook loop over examples, and for the workers of eDP-SGD,
+which scale, clip and rescale their mean gradient. `PlainGradient` does not clip.
 
-Clipped sums are kept apart from `p.grad` (see `totals`), which stays empty until they have noise.
+Clipped sums are stored separately from `p.grad` (see `totals`), which stays empty until they have
+noise.
 """
 
 import math
@@ -33,7 +34,7 @@ class Gradient(Protocol):
 
     @contextmanager
     def piece(self, piece: Piece) -> Iterator[None]:
-        """The forward and backward pass of one piece happen inside of this."""
+        """A context for the forward and backward pass of one piece."""
 
     def backward(self, losses: Tensor, piece: Piece) -> None: ...
 
@@ -42,40 +43,40 @@ class Gradient(Protocol):
 
 
 class ClippedGradient(Gradient, Protocol):
-    """A gradient whose sum has a known sensitivity, which can be measured (see `neighbours`)."""
+    """A gradient whose sum has a known sensitivity, which `checks.neighbours` verifies."""
 
     by_group: bool
     """Whether several groups go through the model together."""
     averages: bool
-    """Whether what is clipped is the mean over a group, and not its sum."""
+    """Whether the mean over a group is clipped, not its sum."""
     divisor: int
     norms: Tensor
-    """[groups] the norms on record of the last piece, as far as they are known."""
+    """[groups] the recorded norms of the last piece, if known."""
 
     @property
     def clipped(self) -> float:
-        """The norms of its contributions: the root of the sum of their squares."""
+        """The root of the sum of the squared norms of all clipped contributions."""
 
     @property
     def sensitivity(self) -> float:
-        """How far one group may move the sum, in the norm of `measure`."""
+        """How much one group may change the sum, in the norm of `measure`."""
 
     @contextmanager
     def apart(self) -> Iterator[ClippedSums]:
-        """Collect pieces into sums of their own, which nobody releases."""
+        """Collect pieces into separate sums that are never released."""
 
     def clip(self, gradients: Sequence[Tensor]) -> list[Tensor]:
-        """What one group with these gradients contributes to the sum, before the divisor."""
+        """The contribution of one group with these gradients to the sum, before division."""
 
     def measure(self, tensors: Sequence[Tensor]) -> float:
         """The norm in which the sensitivity is stated."""
 
     def signature(self) -> tuple[object, frozenset[object]]:
-        """What the last piece did, in so far as it decides whether the sensitivity is right."""
+        """The properties of the last piece that the sensitivity depends on."""
 
 
 class ExactGradient:
-    """One backward pass a piece; every group is clipped by its exact norm."""
+    """One backward pass per piece; every group is clipped by its exact norm."""
 
     by_group = True
     averages = True
@@ -104,7 +105,7 @@ class ExactGradient:
 
     def backward(self, losses: Tensor, piece: Piece) -> None:
         self._keeper.backward(losses)
-        # What is clipped is the mean over the units of a group; for one unit that is itself.
+        # Clip the mean over the units of a group; for one unit that is the unit itself.
         sizes = piece.sizes.to(losses.device)
         squares = self._keeper.squared_norms_by_layer() / sizes**2
         self.norms = squares.sum(0).clamp(min=0).sqrt()
@@ -145,7 +146,7 @@ class ExactGradient:
 
 
 class OneByOneGradient:
-    """One plain backward pass a group: scale by 1/alpha_k, clip to C, rescale, add up."""
+    """One plain backward pass per group: scale by 1/alpha_k, clip to C, rescale, sum."""
 
     by_group = False
     averages: bool
@@ -161,7 +162,7 @@ class OneByOneGradient:
         self._clip_norm = clip_norm
         self.divisor = divisor
         self.averages = mean
-        # The loop over examples stays as plain as the textbook has it.
+        # The textbook loop over examples uses no special tables.
         self._tables = Tables(model if mean else nn.Module())
         self._sums = ClippedSums(TableGradients())
         self._group: list[Tensor | None] = [None] * len(self._parameters)
@@ -215,7 +216,7 @@ class OneByOneGradient:
         return (), frozenset()
 
     def _factor(self, norm: Tensor) -> float:
-        """A gradient with a norm that is not finite is left out."""
+        """The clipping factor; a gradient whose norm is not finite is excluded."""
         if not bool(norm.isfinite()):
             return 0.0
         return min(1.0, self._clip_norm / max(float(norm), 1e-38))
@@ -230,9 +231,9 @@ class OneByOneGradient:
         values = [each.values() if each.is_sparse else each for each in gradients]
         factor = self._factor(self._scales.scaled_norm(values)) / self.divisor
         if factor == 0:
-            # A NaN would spread through a product with zero, so the gradient itself is cleared.
+            # NaN times zero is NaN, so clear the gradient itself.
             torch._foreach_zero_(values)
-        # Scaling by 1/alpha and back by alpha cancels out: clipping is one factor for all layers.
+        # Scaling by 1/alpha and back cancels out: clipping is one factor for all layers.
         for parameter, gradient, value in zip(self._parameters, gradients, values, strict=True):
             if gradient.is_sparse:
                 table = self._sums.of(parameter)
@@ -242,7 +243,7 @@ class OneByOneGradient:
 
 
 class PlainGradient:
-    """The mean over the batch, for the baseline."""
+    """The mean over the batch, without clipping, for the baseline."""
 
     def __init__(self, model: nn.Module, divisor: int) -> None:
         self._parameters = trainable(model)
@@ -267,7 +268,7 @@ class PlainGradient:
 
 
 def refuse_mixing(model: nn.Module) -> None:
-    """Refuse layers that mix the examples of a batch, or remember them (BatchNorm)."""
+    """Raise for layers that mix the examples of a batch or store them (BatchNorm)."""
     reasons = {
         name or type(module).__name__: reason
         for name, module in model.named_modules()
@@ -301,9 +302,9 @@ def _clear(parameters: Sequence[nn.Parameter]) -> None:
 def own_gradients(
     total: Tensor, parameters: Sequence[nn.Parameter], so_far: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
-    """What a backward pass adds for these parameters; nothing else gets a gradient.
+    """Add the gradients of these parameters from a backward pass; nothing else gets a gradient.
 
-    `p.grad` is empty before and after: a gradient that is not clipped yet is in nobody's reach.
+    `p.grad` is empty before and after, so that unclipped gradients are not accessible.
     """
     refuse_gradients(parameters)
     if not total.requires_grad:
@@ -318,7 +319,7 @@ def own_gradients(
 
 
 def _rows_or_all(parameter: nn.Parameter, gradient: Tensor | None) -> Tensor:
-    """The gradient: dense, or sparse in its rows, each of them once."""
+    """The gradient: dense, or sparse with distinct rows."""
     if gradient is None:
         return torch.zeros_like(parameter)
     if not gradient.is_sparse:

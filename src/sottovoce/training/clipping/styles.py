@@ -1,10 +1,10 @@
-"""From gradient norms to the weight of each group, and how far one group can move the sum.
+"""From gradient norms to the weight of each group, and the sensitivity of the sum.
 
     flat       w_g = min(1, C / ||g||)                     sensitivity C
     automatic  w_g = C / (||g|| + gamma)                   sensitivity C
     per layer  w_kg = min(1, C_k / ||g_k||)                sensitivity sqrt(sum_k C_k^2)
 
-Each style takes squared norms by layer, [layers, groups], as a `BookKeeper` gives them. A group
+Each style takes squared norms by layer, [layers, groups], from a `BookKeeper`. A group
 with a norm that is not finite gets the weight 0: its gradient is zeroed before clipping.
 Automatic: Bu, Wang, Zha, Karypis 2022. Per layer: McMahan, Ramage, Talwar, Zhang 2018.
 """
@@ -20,7 +20,7 @@ from sottovoce.errors import InvalidInput
 
 
 class Clipping(Protocol):
-    """A style of clipping."""
+    """A clipping style."""
 
     def weights(self, squared_norms: Tensor) -> Tensor:
         """[layers, groups] -> [groups], or [layers, groups] where layers differ."""
@@ -31,7 +31,7 @@ class Clipping(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class FlatClipping:
-    """Shorten a gradient to `clip_norm` if it is longer.
+    """Scale a gradient down to `clip_norm` if it is longer.
 
     >>> import torch
     >>> FlatClipping(clip_norm=1.0).weights(torch.tensor([[16.0, 0.25, torch.nan]]))
@@ -53,7 +53,7 @@ class FlatClipping:
 
 @dataclass(frozen=True, kw_only=True)
 class AutomaticClipping:
-    """Give every gradient about the same norm; `stability` is gamma, which keeps tiny ones tiny.
+    """Normalise every gradient to about `clip_norm`; `stability` is gamma, for tiny ones.
 
     >>> import torch
     >>> AutomaticClipping(clip_norm=1.0, stability=1.0).weights(torch.tensor([[9.0, 0.0]]))
@@ -78,7 +78,7 @@ class AutomaticClipping:
 
 @dataclass(frozen=True, kw_only=True)
 class PerLayerClipping:
-    """Shorten the gradient of layer k to `clip_norms[k]`.
+    """Clip the gradient of layer k to `clip_norms[k]`.
 
     >>> PerLayerClipping(clip_norms=(3.0, 4.0)).sensitivity()
     5.0
@@ -93,7 +93,7 @@ class PerLayerClipping:
 
     @classmethod
     def equal(cls, clip_norm: float, layers: int) -> "PerLayerClipping":
-        """The same for each layer, and `clip_norm` for all of them together."""
+        """Equal norms for all layers, with a total of `clip_norm`."""
         at_least_one("layers", layers)
         return cls(clip_norms=(clip_norm / math.sqrt(layers),) * layers)
 
@@ -119,7 +119,7 @@ def _checked(squared_norms: Tensor) -> Tensor:
 
 
 def _shorten(squared: Tensor, clip_norm: float | Tensor) -> Tensor:
-    """min(1, C / norm); a sum of products may be rounded to just below zero."""
+    """min(1, C / norm); rounding may make a squared norm slightly negative."""
     return (clip_norm / squared.clamp(min=0).sqrt()).clamp(max=1)
 
 

@@ -1,12 +1,12 @@
-"""Where clipped gradients are added up, out of reach of the loop, until they have their noise.
+"""Sums of clipped gradients, stored outside the reach of the loop until noise is added.
 
-Sums are kept in float32 or better whatever the model computes in: the sum of a large batch in
-bfloat16 is rounded by more than one example may move it, and would swallow the noise. `p.grad`
-stays empty meanwhile, so that no optimiser, scheduler or habit can use a gradient without noise.
+Sums are float32 or better, whatever the precision of the model: in bfloat16, the rounding of a
+large sum exceeds the sensitivity and the noise. `p.grad` stays empty meanwhile, so that no other
+code can use a gradient without noise.
 
-A plain backward pass makes a gradient of the whole table, nearly all zeros, in memory that is new
-at every step; for a small BERT that costs more than its clipping and noise together. Here torch
-makes sparse gradients instead, and they are added up in memory that is kept for the next step.
+A plain backward pass allocates a gradient of the whole embedding table, nearly all zeros, at every
+step; for a small BERT that costs more than clipping and noise together. Here torch computes sparse
+gradients instead, which are summed in memory that is reused at the next step.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-# Tables below this number of entries are not worth the trouble.
+# Smaller tables do not benefit.
 LARGE = 1 << 20
 
 
@@ -34,7 +34,7 @@ class Tables:
         self._modules = [
             module
             for module in model.modules()
-            # A weight that is computed from others needs a whole gradient to go on with.
+            # A parametrised weight needs a dense gradient for its own backward pass.
             if isinstance(module, nn.Embedding)
             and isinstance(module.weight, nn.Parameter)
             and module.weight.numel() >= LARGE
@@ -53,19 +53,19 @@ class Tables:
 
 
 class TableGradients:
-    """Gradients of large tables, in memory that is kept from step to step.
+    """Gradients of large tables, in memory that is reused from step to step.
 
-    New memory is handed out and cleared by the system page by page, which for the table of a small
-    BERT takes longer than its noise. What a step needs at its end is not missed while the model
-    runs: by then as much has been set free, and an allocator keeps that. Whoever asks for zeros
-    must be done with the gradients of the step before.
+    The operating system allocates and clears new memory page by page, which for the table of a
+    small BERT takes longer than drawing its noise. Keeping the memory does not raise the peak: by
+    the end of a step, as much activation memory has been freed. Callers of `zeros` must be done
+    with the gradients of the previous step.
     """
 
     def __init__(self) -> None:
         self._kept: dict[nn.Parameter, Tensor] = {}
 
     def zeros(self, parameter: nn.Parameter) -> Tensor:
-        """A gradient of zeros.
+        """A zero gradient for this parameter.
 
         >>> gradients, table = TableGradients(), nn.Embedding(1 << 18, 4).weight
         >>> gradients.zeros(table)[7].fill_(1.0)
@@ -84,7 +84,7 @@ class TableGradients:
 
 
 def sum_dtype(tensor: Tensor) -> torch.dtype:
-    """The type in which sums of such tensors, and their noise, are kept."""
+    """The type for sums of such tensors and for their noise."""
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
@@ -100,18 +100,18 @@ class ClippedSums:
     """
 
     def __init__(self, tables: TableGradients | None = None) -> None:
-        """With `tables`, the sums of large tables are in memory of theirs."""
+        """With `tables`, sums of large tables use its memory."""
         self._totals: dict[nn.Parameter, Tensor] = {}
         self._tables = tables
 
     def add(self, parameter: nn.Parameter, total: Tensor) -> None:
-        """Add a tensor that nobody else needs."""
+        """Add a tensor and take ownership of it."""
         total = total.to(sum_dtype(parameter))
         held = self._totals.get(parameter)
         self._totals[parameter] = total if held is None else held.add_(total)
 
     def add_scaled(self, parameter: nn.Parameter, value: Tensor, factor: float) -> None:
-        """Add `factor` times a tensor that nobody else needs; it may become the sum itself."""
+        """Add `factor` times a tensor and take ownership of it; it may become the sum itself."""
         held = self._totals.get(parameter)
         if held is None:
             self._totals[parameter] = value.to(sum_dtype(parameter)).mul_(factor)
@@ -119,14 +119,14 @@ class ClippedSums:
             held.add_(value, alpha=factor)
 
     def of(self, parameter: nn.Parameter) -> Tensor:
-        """The sum, to be added to in place."""
+        """The sum, for in-place addition."""
         held = self._totals.get(parameter)
         if held is None:
             held = self._totals[parameter] = self._zeros(parameter)
         return held
 
     def tensors(self, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-        """All sums. A parameter that no piece used has zeros, which get noise like any other."""
+        """All sums. An unused parameter has zeros, which get noise like all others."""
         return [self.of(parameter) for parameter in parameters]
 
     def clear(self) -> None:

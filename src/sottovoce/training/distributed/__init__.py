@@ -1,1 +1,1 @@
-"""Many workers: what ranks agree on, and sums over all of them."""
+"""Distributed training: agreement between ranks, and all-reduce."""

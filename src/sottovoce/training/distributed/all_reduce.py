@@ -1,7 +1,7 @@
-"""Sums over all workers, under way while the next part of a gradient still gets its noise.
+"""Asynchronous all-reduce, overlapped with adding noise to the next part of the gradient.
 
-A part leaves its worker when it is handed over, and has its noise by then. All workers cut their
-gradients alike, because they hold the same model.
+A part has its noise before it leaves its worker. All workers split their gradients the same way,
+because they have the same model.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,20 +13,20 @@ from torch import Tensor
 
 from sottovoce.training.errors import WorkerLost
 
-# A sum has a fixed cost, so smaller tensors share one. A larger tensor goes in pieces: one is on
-# its way while the next gets its noise.
+# An all-reduce has a fixed cost, so small tensors share one. A large tensor is split: one piece is
+# sent while the next gets its noise.
 SMALL, PIECE = 1 << 16, 1 << 20
 
 
 class Part(NamedTuple):
-    """Tensors that are summed together, and the deviation of the noise that each gets before."""
+    """Tensors that are summed together, and the standard deviations of their noise."""
 
     tensors: list[Tensor]
     stds: list[float]
 
 
 def parts(tensors: Sequence[Tensor], stds: Sequence[float]) -> Iterator[Part]:
-    """Views that together are all of the tensors: small ones at once, large ones in pieces.
+    """Views that cover all tensors: small ones in one part, large ones split.
 
     >>> weight, bias, scale = torch.zeros(3, 2**20), torch.zeros(3), torch.zeros(3)
     >>> [[len(t) for t in part.tensors] for part in parts([weight, bias, scale], [1.0, 1.0, 1.0])]
@@ -45,14 +45,14 @@ def parts(tensors: Sequence[Tensor], stds: Sequence[float]) -> Iterator[Part]:
 
 
 def add_up(ready: Iterable[Sequence[Tensor]]) -> None:
-    """Replace all tensors by their sums over all workers; a sum begins when its tensors come."""
-    under_way: list[tuple[Any, Tensor, Sequence[Tensor]]] = []
+    """Replace all tensors by their sums over all workers; a sum starts when its tensors arrive."""
+    pending: list[tuple[Any, Tensor, Sequence[Tensor]]] = []
     for tensors in ready:
         in_place = len(tensors) == 1 and tensors[0].is_contiguous()
         flat = tensors[0] if in_place else torch.cat([tensor.reshape(-1) for tensor in tensors])
         work = collective(dist.all_reduce, flat, async_op=True)
-        under_way.append((work, flat, () if in_place else tensors))
-    for work, flat, tensors in under_way:
+        pending.append((work, flat, () if in_place else tensors))
+    for work, flat, tensors in pending:
         collective(work.wait)
         summed = torch.split(flat, [tensor.numel() for tensor in tensors]) if tensors else ()
         for tensor, values in zip(tensors, summed, strict=True):
@@ -60,11 +60,11 @@ def add_up(ready: Iterable[Sequence[Tensor]]) -> None:
 
 
 def collective(operation: Any, *arguments: Any, **options: Any) -> Any:
-    """Call something that all workers call, and say so if one of them is gone."""
+    """Call a collective operation; raise `WorkerLost` if a worker has failed."""
     try:
         return operation(*arguments, **options)
     except RuntimeError as problem:
         raise WorkerLost(
-            "Expected all workers to take part in this step, but one is gone; nothing of the step "
-            "was released. Start again from the last checkpoint: what was spent stays counted."
+            "Expected all workers to take part in this step, but one has failed; nothing of the "
+            "step was released. Resume from the last checkpoint; the spent budget stays counted."
         ) from problem

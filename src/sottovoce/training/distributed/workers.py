@@ -1,8 +1,8 @@
-"""Many workers: what ranks have to agree on, and how their shares become one sum.
+"""Workers of a distributed run: what ranks must agree on, and the sum of their shares.
 
-Under torchrun every rank is a worker. All hold the same sampling key (so they agree on every sample
-without a word), each has a noise key of its own (two equal ones are refused: their noise would not
-be independent), and each adds its share of the noise before anything leaves it.
+Under torchrun every rank is a worker. All have the same sampling key, so they agree on every sample
+without communication. Each has its own noise key (equal keys are rejected, because their noise
+would not be independent) and adds its share of the noise before it sends anything.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ class Worker:
         return self.count == 1
 
     def agree_on_key(self, key: SamplingKey) -> SamplingKey:
-        """The sampling key of rank 0, everywhere."""
+        """Broadcast the sampling key of rank 0."""
         if self.alone:
             return key
         secret = torch.frombuffer(bytearray(key.secret), dtype=torch.uint8)
@@ -49,28 +49,30 @@ class Worker:
         return SamplingKey(bytes(secret.tolist()), seeded=key.seeded)
 
     def check_noise(self, source: NoiseSource) -> None:
-        """Refuse two workers with one noise key."""
-        told = self.gather(fingerprint=source.fingerprint)
-        fingerprints = [each["fingerprint"] for each in told]
+        """Raise if two workers have the same noise key."""
+        gathered = self.gather(fingerprint=source.fingerprint)
+        fingerprints = [each["fingerprint"] for each in gathered]
         if len(set(fingerprints)) < len(fingerprints):
             raise InvalidInput(
-                "Expected a noise key of its own on every worker, got one key twice: equal noise "
-                "adds up to more and hides less. Seed workers differently, or not at all."
+                "Expected a different noise key on every worker, got one key twice: the shares of "
+                "the noise would not be independent. Seed workers differently, or not at all."
             )
 
     def agree(self, **facts: Any) -> None:
-        """Refuse, on every rank, workers that were not started with the same facts."""
-        told = self.gather(**facts)
-        unlike = [name for name in facts if any(each[name] != told[0][name] for each in told)]
-        if unlike:
+        """Raise on every rank if these facts differ between workers."""
+        gathered = self.gather(**facts)
+        different = [
+            name for name in facts if any(each[name] != gathered[0][name] for each in gathered)
+        ]
+        if different:
             raise InvalidInput(
                 "Expected all workers to train the same model on the same examples by the same "
-                f"plan, got other {', '.join(unlike)} on some of them: start every rank alike. "
-                "Each takes its own share of the examples by itself."
+                f"plan, got different {', '.join(different)}: give every rank the same arguments. "
+                "Each rank selects its own share of the examples."
             )
 
     def gather(self, **facts: Any) -> list[dict[str, Any]]:
-        """What every rank says, as JSON, on every rank."""
+        """All-gather: the JSON-encoded facts of every rank, on every rank."""
         if self.alone:
             return [facts]
         mine = torch.frombuffer(bytearray(json.dumps(facts).encode()), dtype=torch.uint8)
@@ -88,7 +90,7 @@ class Worker:
         ]
 
     def add_up(self, ready: Iterable[Sequence[Tensor]]) -> None:
-        """Replace tensors by their sums over all workers, each as soon as it is handed out."""
+        """Replace tensors by their sums over all workers, each as soon as it is ready."""
         if self.alone:
             for _ in ready:
                 pass
@@ -96,14 +98,14 @@ class Worker:
             add_up(ready)
 
     def same_start(self, tensors: Sequence[Tensor]) -> None:
-        """Give every worker the weights of rank 0."""
+        """Broadcast the weights of rank 0."""
         if not self.alone:
             for tensor in tensors:
                 collective(dist.broadcast, tensor, src=0)
 
 
 def digest_of(names: Sequence[str]) -> str:
-    """The same for the same names in the same order. It stays among the workers."""
+    """A hash of the names and their order; only workers see it."""
     digest = hashlib.sha256()
     for name in names:
         encoded = str(name).encode()
@@ -112,19 +114,19 @@ def digest_of(names: Sequence[str]) -> str:
 
 
 def join_workers(backend: str | None = None) -> Worker:
-    """Join the workers that torchrun started; alone if it did not."""
+    """Join the workers started by torchrun; without torchrun, return a single worker."""
     if "RANK" in os.environ and not dist.is_initialized():
-        # These functions have the group as a default. Made after it, they hold it for ever, and
-        # `leave_workers` could not end its threads.
+        # Functions of this module have the group as a default argument. Imported after the group is
+        # created, they would keep it alive, and `leave_workers` could not end its threads.
         importlib.import_module("torch.distributed.nn")
         dist.init_process_group(backend or ("nccl" if torch.cuda.is_available() else "gloo"))
     return Worker.this()
 
 
 def leave_workers() -> None:
-    """End the threads of the group: one that runs on while Python ends can abort the process.
+    """End the threads of the group, which could otherwise abort the process at exit.
 
-    Let go of what else holds the group (DistributedDataParallel) before, or torch may hang later.
+    Delete other users of the group (DistributedDataParallel) first, or torch may hang later.
     """
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()

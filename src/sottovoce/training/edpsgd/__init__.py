@@ -1,1 +1,1 @@
-"""eDP-SGD: layer scales and where they come from."""
+"""eDP-SGD: layer scales and their sources."""

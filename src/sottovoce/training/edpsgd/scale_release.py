@@ -1,9 +1,9 @@
-"""Learning the layer scales alpha from private gradients: paid for, or as the paper prints it.
+"""Learning the layer scales alpha from private gradients: with privacy, or as the paper prints it.
 
-Every worker brings the K-vector of its layer norms. Paid for: each vector is clipped to norm B, the
-sum gets Gaussian noise, and the release is one more entry in the ledger (non-negative vectors of
-norm B differ by at most sqrt(2) B). As printed: the norms are taken as they are, and the ledger
-says that there is no guarantee.
+Every worker computes the K-vector of its layer norms. With privacy: each vector is clipped to norm
+B, the sum gets Gaussian noise, and the release is an entry in the ledger (non-negative vectors of
+norm B differ by at most sqrt(2) B). As printed: the norms are used without noise, and the ledger
+gives no guarantee.
 """
 
 import math
@@ -23,7 +23,7 @@ from sottovoce.training.plan import Plan
 
 
 class ScaleRelease:
-    """A `Gradient` that changes nothing and learns the scales."""
+    """A `Gradient` that learns the scales and leaves the weights unchanged."""
 
     def __init__(
         self, plan: Plan, model: nn.Module, scales: LayerScales, worker: Worker, noise: TensorNoise
@@ -40,7 +40,7 @@ class ScaleRelease:
         return self._plan.alpha_source is ScaleSource.DP
 
     def facts(self, *, seeded: bool) -> Iterator[Fact]:
-        """What the ledger has to know before the step; as printed, the steps themselves say it."""
+        """The facts to record before the step; as printed, the training steps record the source."""
         if self._private:
             norm = self._clip_norm
             yield NoisyVector(
@@ -70,7 +70,7 @@ class ScaleRelease:
         return []  # the weights stay as they are
 
     def add_noise(self) -> None:
-        """The sum over workers, with the noise that was paid for."""
+        """Sum over workers, with the recorded noise."""
         if self._private:
             self._noise.add([self._sum], self._std / math.sqrt(self._worker.count))
         self._worker.add_up([[self._sum]])

@@ -1,8 +1,8 @@
-"""The layer scales alpha_k of eDP-SGD, and the honest places to take them from.
+"""The layer scales alpha_k of eDP-SGD, and their private sources.
 
-A layer whose gradients are large by nature is divided by a large alpha before clipping, so that it
-does not use up the clip norm of the others. Scales must not be taken from a private gradient for
-free: from nothing (ones), from shapes, from a public batch, or from a release that is paid for.
+A layer with large gradients is divided by a large alpha before clipping, so that it does not use up
+the clip norm of the others. Scales must not come from a private gradient without noise. Private
+sources are ones, shapes, a public batch, or a noisy release that the ledger accounts.
 """
 
 import math
@@ -15,14 +15,14 @@ from torch import Tensor, nn
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 
-# The smallest scale, as a share of the mean: a layer of almost no gradient must not be divided by
-# almost nothing.
+# The smallest scale relative to the mean: a layer with almost no gradient must not be divided by
+# almost zero.
 SMALLEST_SHARE = 1e-2
 
 
 @dataclass(frozen=True)
 class LayerScales:
-    """One scale for every layer (a module with parameters of its own), in the model's order.
+    """One scale per layer (a module that directly holds parameters), in the model's order.
 
     >>> scales = LayerScales.ones(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1)))
     >>> scales.names, scales.alpha
@@ -35,10 +35,10 @@ class LayerScales:
     """The layer of every trainable parameter."""
 
     def __post_init__(self) -> None:
-        # Tuples of numbers, whatever came: a list could be changed between payment and clipping.
+        # Convert to tuples: a list could be changed between accounting and clipping.
         _validate.parse_fields(self)
         for alpha in self.alpha:
-            _validate.positive("every one of alpha", alpha)
+            _validate.positive("each of alpha", alpha)
         if len(self.alpha) != len(self.names):
             raise InvalidInput(
                 f"Expected a scale for each of {len(self.names)} layers, got {len(self.alpha)}."
@@ -64,7 +64,7 @@ class LayerScales:
 
     @classmethod
     def from_shapes(cls, model: nn.Module) -> "LayerScales":
-        """In proportion to the root of a layer's size, as if all entries were alike."""
+        """In proportion to the square root of a layer's size, as for entries of equal variance."""
         ones = cls.ones(model)
         sizes = [0] * len(ones.names)
         parameters = (p for p in model.parameters() if p.requires_grad)
@@ -87,17 +87,17 @@ class LayerScales:
     def proportional_to(self, norms: Sequence[float]) -> "LayerScales":
         """Scales in proportion to these, with a mean square of 1.
 
-        A norm of exactly zero tells nothing about the steps to come: below heads that start at zero
-        no layer has a gradient at first, and all of them have one afterwards. Such a layer gets the
-        scale of an average one. A negative norm, which only noise can bring, is a small one.
+        A norm of exactly zero says nothing about later steps: below a head that is initialised to
+        zero, no layer has a gradient at first. Such a layer gets the average scale. A negative
+        norm, which only noise can cause, counts as small.
 
         >>> LayerScales(("below", "head"), (1.0, 1.0), (0, 1)).proportional_to([0.0, 3.0]).alpha
         (1.0, 1.0)
         """
-        told = {k: max(norm, 0.0) for k, norm in enumerate(norms) if norm and math.isfinite(norm)}
-        mean = math.sqrt(sum(norm**2 for norm in told.values()) / max(len(told), 1))
+        known = {k: max(norm, 0.0) for k, norm in enumerate(norms) if norm and math.isfinite(norm)}
+        mean = math.sqrt(sum(norm**2 for norm in known.values()) / max(len(known), 1))
         alpha = tuple(
-            max(told[k] / mean, SMALLEST_SHARE) if mean and k in told else 1.0
+            max(known[k] / mean, SMALLEST_SHARE) if mean and k in known else 1.0
             for k in range(len(norms))
         )
         return LayerScales(self.names, alpha, self.layer_of)

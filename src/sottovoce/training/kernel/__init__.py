@@ -1,18 +1,18 @@
-"""The compiled kernels of training: optional parts that read and write float32 tensors in place.
+"""Optional compiled kernels for training, which read and write float32 tensors in place.
 
-Each has a file in C that says what it computes, and torch computes the same without it. A library
-that does not compute what torch does is not used.
+The C file of each kernel states what it computes; torch is the fallback. A library whose results
+differ from those of torch is not used.
 """
 
 import torch
 from torch import Tensor
 
-# So many products take a third of a millisecond; to start a thread takes a tenth of that.
+# This many products take a third of a millisecond, ten times as long as starting a thread.
 _PRODUCTS_OF_A_THREAD = 1 << 23
 
 
 def readable(*tensors: Tensor) -> bool:
-    """Whether a kernel can read these by their addresses, if their strides are known to it."""
+    """Whether a kernel can read these tensors by address, given their strides."""
     return all(x.dtype == torch.float32 and x.is_cpu and not x.is_neg() for x in tensors)
 
 

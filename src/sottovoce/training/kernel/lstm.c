@@ -1,15 +1,15 @@
-/* What one step of an LSTM computes between its matrix products, in one pass over memory.
+/* The elementwise part of an LSTM step, in one pass over memory.
  *
- *   forward   i, f, o = sigmoid and g = tanh, in their place;
+ *   forward   i, f, o = sigmoid and g = tanh, in place;
  *             c = f before + i g,   squashed = tanh(c),   hidden = o squashed
  *   backward  dh += outer,   dc += dh o (1 - squashed^2),
  *             di = dc g i (1 - i),   df = dc before f (1 - f),   dg = dc i (1 - g^2),
  *             do = dh squashed o (1 - o),   dc *= f
  *
  * Gates are rows [i, f, g, o] of `size` numbers each, everything else rows of `size` numbers; all
- * are contiguous but for `outer`. Below -87 a sigmoid is zero (a padded step closes its gates with
- * an infinite input) and a NaN stays a NaN; everywhere else sigmoid and tanh are right to 4 units in
- * the last place.
+ * are contiguous except `outer`. Below -87 a sigmoid is zero (a padded step closes its gates with an
+ * infinite input) and a NaN stays a NaN; otherwise sigmoid and tanh are accurate to 4 units in the
+ * last place.
  */
 
 #include <immintrin.h>
@@ -22,7 +22,7 @@
 #define AVX2 __attribute__((target("avx2,fma")))
 #define INLINE AVX2 __attribute__((always_inline)) static inline
 
-/* ---- Vectors, the last of which may be a part ------------------------------------------- */
+/* ---- Vectors, the last of which may be partial ------------------------------------------ */
 
 INLINE __m256i first_lanes(size_t count)
 {
@@ -45,7 +45,7 @@ INLINE __m256 constant(float x) { return _mm256_set1_ps(x); }
 
 /* ---- Activations ------------------------------------------------------------------------ */
 
-/* exp(x), for x below -87 and above 88 as at these; the polynomial is that of the Cephes library.
+/* exp(x), with x clamped to [-87, 88]; the polynomial is that of the Cephes library.
  * The order of the operands of min and max lets a NaN through. */
 INLINE __m256 exponential(__m256 x)
 {
@@ -66,7 +66,7 @@ INLINE __m256 exponential(__m256 x)
     return _mm256_mul_ps(p, _mm256_castsi256_ps(power));
 }
 
-/* Below -87 it is zero, so that a gate can be closed altogether. */
+/* Zero below -87, so that a gate can be closed completely. */
 INLINE __m256 sigmoid(__m256 x)
 {
     __m256 e = exponential(_mm256_sub_ps(_mm256_setzero_ps(), x));
@@ -74,7 +74,7 @@ INLINE __m256 sigmoid(__m256 x)
     return _mm256_and_ps(y, _mm256_cmp_ps(x, constant(-87.0f), _CMP_NLT_UQ));
 }
 
-/* Next to zero by a polynomial (Cephes), because 1 - 2 / (e^2x + 1) would lose its digits there. */
+/* A polynomial near zero (Cephes), where 1 - 2 / (e^2x + 1) loses precision. */
 INLINE __m256 hyperbolic_tangent(__m256 x)
 {
     const __m256 sign = constant(-0.0f);
@@ -135,7 +135,7 @@ AVX2 static void forward(const void *job, size_t from, size_t to)
 typedef struct {
     const float *gates, *before, *squashed, *outer;
     float *dh, *dc, *out;
-    size_t size, outer_row;     /* the latter: from one row of `outer` to the next */
+    size_t size, outer_row;     /* outer_row: the row stride of `outer` */
 } Backward;
 
 /* x - x^2 */
@@ -175,7 +175,7 @@ AVX2 static void backward(const void *job, size_t from, size_t to)
     }
 }
 
-/* ---- What Python calls ------------------------------------------------------------------ */
+/* ---- Public functions ------------------------------------------------------------------- */
 
 int sottovoce_lstm_supported(void)
 {

@@ -1,4 +1,4 @@
-"""A step of an LSTM between its matrix products: by torch in ten passes over memory, or compiled.
+"""The elementwise part of an LSTM step: compiled, or by torch in ten passes over memory.
 
 Tensors are time-major: [steps, sequences, 4 size] `gates` (i, f, g, o), [steps, sequences, size]
 `squashed`, and one more state than steps in `hidden` and `cells`.
@@ -18,7 +18,7 @@ from sottovoce.kernels import FailedCheck
 from sottovoce.training.kernel import readable, threads_for
 
 SOURCE = Path(__file__).parent / "lstm.c"
-# What a number of the state costs, in products of a matrix.
+# The cost per number of the state, in multiplications of a matrix product.
 _PRODUCTS_OF_A_NUMBER = 64
 
 _address, _size = ctypes.c_void_p, ctypes.c_size_t
@@ -26,13 +26,13 @@ _address, _size = ctypes.c_void_p, ctypes.c_size_t
 aten = torch.ops.aten
 
 Forward = Callable[[int, int, int], None]
-"""Makes a step, given its place in time and where the states before and after it lie."""
+"""Runs a step, given its time and the indices of the states before and after it."""
 Backward = Callable[[int, int, Tensor, Tensor], None]
-"""The same backwards: a step, the state before it, and the gradients of h and c, in place."""
+"""Runs a step backwards, given the state before it and the gradients of h and c, in place."""
 
 
 def forward_steps(gates: Tensor, hidden: Tensor, cells: Tensor, squashed: Tensor) -> Forward:
-    """Steps that turn gates into their activations, and fill the states after them."""
+    """Steps that apply the gate activations and compute the states."""
     kernel = _kernel_for(gates, hidden, cells, squashed)
     make = forward_by_torch if kernel is None else kernel.forward
     return make(gates, hidden, cells, squashed)
@@ -41,9 +41,9 @@ def forward_steps(gates: Tensor, hidden: Tensor, cells: Tensor, squashed: Tensor
 def backward_steps(
     gates: Tensor, cells: Tensor, squashed: Tensor, outer: Tensor, out: Tensor
 ) -> Backward:
-    """Steps that fill `out` with the gradients of the gates before their activation.
+    """Steps that fill `out` with the gradients of the gates before activation.
 
-    What came back for every state is in `outer`, [steps, sequences, size].
+    `outer` [steps, sequences, size] holds the gradients of the outputs.
     """
     kernel = _kernel_for(gates, cells, squashed, out) if readable(outer) else None
     if kernel is None:
@@ -85,7 +85,7 @@ def backward_by_torch(
 
 
 class Kernel:
-    """A compiled library that passed its checks. Its steps do not keep their tensors alive."""
+    """A compiled library that passed its self-tests. Its steps do not keep their tensors alive."""
 
     def __init__(self, path: Path) -> None:
         self._forward, self._backward = kernels.functions(
@@ -102,7 +102,7 @@ class Kernel:
     def forward(self, gates: Tensor, hidden: Tensor, cells: Tensor, squashed: Tensor) -> Forward:
         _, rows, size = hidden.shape
         state = rows * size * hidden.element_size()
-        # Addresses, because a view for each of them would take longer than the step itself.
+        # Use addresses: creating views would take longer than the step itself.
         g, h, c, s = (x.data_ptr() for x in (gates, hidden, cells, squashed))
         threads = threads_for(rows * size * _PRODUCTS_OF_A_NUMBER)
 
@@ -140,13 +140,13 @@ class Kernel:
         for name, right in expected.items():
             closed = torch.equal(found[name] == 0, right == 0)
             if not (closed and torch.allclose(found[name], right, rtol=1e-5, atol=1e-6)):
-                raise FailedCheck(f"its steps give wrong {name}")
+                raise FailedCheck(f"its steps compute wrong {name}")
 
 
 def _two_steps(
     make_forward: Callable[..., Forward], make_backward: Callable[..., Backward]
 ) -> dict[str, Tensor]:
-    """In a size that fills no vector, with closed gates, into memory that is not right already."""
+    """Test data: an odd size, closed gates, and output memory with wrong values."""
     steps, rows, size = 2, 3, 11
     gates = 4 * torch.arange(1.0, 1 + steps * rows * 4 * size).sin().view(steps, rows, 4 * size)
     gates[:, 0] = gates[:, 0].sign() * math.inf
@@ -166,7 +166,7 @@ def _two_steps(
 
 @cache
 def load() -> Kernel | None:
-    """The kernel that was built for this installation, if it can be used."""
+    """The kernel built for this installation, if it can be used."""
     return kernels.load(SOURCE, Kernel)
 
 

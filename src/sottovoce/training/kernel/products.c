@@ -1,14 +1,14 @@
-/* The sums of products that gradient norms are made of, for float32 arrays. All are contiguous, but
- * for the x of grams: its groups and rows may lie anywhere, as those of recurrent layers do.
+/* Sums of products for gradient norms of float32 arrays. All arrays are contiguous, except the x of
+ * grams: its groups and rows may have any stride, as in recurrent layers.
  *
- *   grams      out[g][r][s] = <x[g][r], x[g][s]>; only one half is computed, the other is copied
+ *   grams      out[g][r][s] = <x[g][r], x[g][s]>; computes one half and copies the other
  *   pair_sums  squares[g] = sum_rs (a[g][r][s] + c) b[g][r][s], the sum in double precision,
  *              sizes[g] = sum_r sqrt((a[g][r][r] + c) b[g][r][r])
  *   norm_sums  weight[g] = sum_r (x[g][r] - mean[g][r]) scale[g][r] b[g][r] and bias[g] = sum_r b[g][r]
  *
- * Groups have nothing to do with one another, so threads share them out. An inner product is added
- * up in eight lanes, each in the order of memory: its rounding errors are below those of a matrix
- * product that adds one term after the other.
+ * Groups are independent and are distributed over threads. An inner product is summed in eight
+ * lanes, each in memory order: its rounding errors are below those of a matrix product that adds
+ * terms sequentially.
  */
 
 #include <immintrin.h>
@@ -19,7 +19,7 @@
 #include "sharing.h"
 
 #define LANES 8
-/* A tile of inner products: three rows by four keep all sixteen registers busy. */
+/* A tile of inner products: three rows by four use all sixteen registers. */
 #define TALL 3
 #define WIDE 4
 
@@ -31,7 +31,7 @@
 typedef struct {
     const float *x;
     float *out;
-    size_t n, d, group, row;    /* the last two: from one to the next, in numbers */
+    size_t n, d, group, row;    /* the last two are strides, in numbers */
 } Grams;
 
 /* The sums over the lanes of four vectors. */
@@ -41,7 +41,7 @@ INLINE __m128 lane_sums(const __m256 v[WIDE])
     return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
 }
 
-/* Three rows from a on against four from b on, each `row` numbers after the one before. */
+/* Three rows starting at a times four rows starting at b, with row stride `row`. */
 INLINE void tile(const float *a, const float *b, size_t row, size_t d, __m128 out[TALL])
 {
     __m256 sums[TALL][WIDE];
@@ -66,7 +66,7 @@ INLINE void tile(const float *a, const float *b, size_t row, size_t d, __m128 ou
     }
 }
 
-/* The last tile of a row or column is moved back to where it is whole: n is at least four. */
+/* The last tile of a row or column is shifted back to be a full one: n is at least four. */
 AVX2 static void grams(const void *job, size_t from, size_t to)
 {
     const Grams *all = job;
@@ -92,7 +92,7 @@ AVX2 static void grams(const void *job, size_t from, size_t to)
     }
 }
 
-/* ---- What a pair of Gram matrices says about a norm ------------------------------------- */
+/* ---- Norms from pairs of Gram matrices -------------------------------------------------- */
 
 typedef struct {
     const float *a, *b;
@@ -101,7 +101,7 @@ typedef struct {
     size_t n;
 } Pairs;
 
-#define BLOCK (8 * LANES)   /* added up in float32, before it goes to the double */
+#define BLOCK (8 * LANES)   /* summed in float32 before it is added to the double */
 
 AVX2 static void pair_sums(const void *job, size_t from, size_t to)
 {
@@ -159,7 +159,7 @@ AVX2 static void norm_sums(const void *job, size_t from, size_t to)
     }
 }
 
-/* ---- What Python calls ------------------------------------------------------------------ */
+/* ---- Public functions ------------------------------------------------------------------- */
 
 int sottovoce_products_supported(void)
 {

@@ -1,7 +1,6 @@
-"""The compiled products kernel, which measures gradients about twice as fast as torch does.
+"""The compiled products kernel, which computes gradient norms about twice as fast as torch.
 
-Without it torch forms both halves of a Gram matrix, and reads the inputs of a LayerNorm several
-times over.
+torch computes both halves of a Gram matrix, and reads the inputs of a LayerNorm several times.
 """
 
 import ctypes
@@ -16,14 +15,14 @@ from sottovoce.kernels import FailedCheck
 from sottovoce.training.kernel import readable, threads_for
 
 SOURCE = Path(__file__).parent / "products.c"
-# Fewer rows do not fill a tile of the kernel.
+# The kernel needs at least one full tile of rows.
 FEWEST_ROWS = 4
 
 _address, _size, _number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float
 
 
 class Kernel:
-    """A compiled library that passed its checks; tensors as `kernel_for` wants them."""
+    """A compiled library that passed its self-tests; for tensors that `kernel_for` accepts."""
 
     def __init__(self, path: Path) -> None:
         self._grams, self._pair_sums, self._norm_sums = kernels.functions(
@@ -40,13 +39,13 @@ class Kernel:
         self._check()
 
     def grams(self, x: Tensor) -> Tensor:
-        """x[g] x[g]^T for every group of [groups, rows, width], as `gram_kernel_for` wants it."""
+        """x[g] x[g]^T for every group of [groups, rows, width], if `gram_kernel_for` accepts x."""
         groups, rows, _ = x.shape
         return self._write_grams(x, x.new_empty(groups, rows, rows))
 
     def _write_grams(self, x: Tensor, out: Tensor) -> Tensor:
         if not _in_rows(x):
-            raise TypeError(f"the kernel takes {FEWEST_ROWS} or more whole rows, got {x.shape}")
+            raise TypeError(f"expected {FEWEST_ROWS} or more contiguous rows, got {x.shape}")
         groups, rows, width = x.shape
         between_groups, between_rows, _ = x.stride()
         self._grams(
@@ -56,7 +55,7 @@ class Kernel:
         return out
 
     def pair_sums(self, a: Tensor, b: Tensor, added: float) -> tuple[Tensor, Tensor]:
-        """Sums of (a + added) * b, [groups], and of the roots of its diagonal, for each group."""
+        """For each group, the sum of (a + added) * b and the sum of the roots of its diagonal."""
         groups, rows, _ = a.shape
         squares, sizes = a.new_empty(groups), a.new_empty(groups)
         self._pair_sums(
@@ -70,7 +69,7 @@ class Kernel:
     ) -> tuple[Tensor, Tensor]:
         """Sums of (x - mean) * scale * gradients and of the gradients over the rows of each group.
 
-        The first two are [groups, rows, width], with one mean and scale for each row.
+        The first two are [groups, rows, width], with one mean and scale per row.
         """
         groups, rows, width = x.shape
         weight, bias = x.new_empty(groups, width), x.new_empty(groups, width)
@@ -81,11 +80,11 @@ class Kernel:
         return weight, bias
 
     def _check(self) -> None:
-        """Whole numbers, whose sums are exact, in a shape that fills no tile and no vector."""
+        """Self-test with integers, whose sums are exact, in a shape that leaves partial tiles."""
         groups, rows, width = 3, 10, 21
         x = torch.arange(groups * rows * width, dtype=torch.float32).view(groups, rows, width)
         x = x.remainder(5.0) - 2.0
-        # Rows that lie apart, into memory that cannot hold the right numbers already.
+        # Strided rows, and output memory with wrong values.
         apart = x.transpose(0, 1).contiguous().transpose(0, 1)
         grams = self._write_grams(apart, x.new_full((groups, rows, rows), torch.nan))
         if not torch.equal(grams, torch.bmm(x, x.transpose(1, 2))):
@@ -104,18 +103,18 @@ class Kernel:
 
 @cache
 def load() -> Kernel | None:
-    """The kernel that was built for this installation, if it can be used."""
+    """The kernel built for this installation, if it can be used."""
     return kernels.load(SOURCE, Kernel)
 
 
 def kernel_for(*tensors: Tensor) -> Kernel | None:
-    """The kernel, if it can read all of these."""
+    """The kernel, if it can read all of these tensors."""
     fits = readable(*tensors) and all(x.is_contiguous() for x in tensors)
     return load() if fits else None
 
 
 def gram_kernel_for(x: Tensor) -> Kernel | None:
-    """The kernel, if it can form Gram matrices of x; where its rows lie does not matter."""
+    """The kernel, if it can compute Gram matrices of x; rows may be strided."""
     return load() if readable(x) and _in_rows(x) else None
 
 

@@ -1,6 +1,6 @@
-"""One rule for each kind of layer: how to run it so that gradients by example are on record.
+"""Rules for layers: how each kind runs so that per-example gradients are recorded.
 
-`rule_for` adds another. Importing this package registers the rules that come with it.
+`rule_for` registers further rules. Importing this package registers the built-in ones.
 """
 
 from sottovoce.training.layers.attention import attention_rule

@@ -1,8 +1,8 @@
-"""`nn.MultiheadAttention`: three projections kept in one matrix, attention, one projection out.
+"""`nn.MultiheadAttention`: three input projections in one matrix, attention, output projection.
 
-Attention itself has no parameters and runs as plain torch. Where query, key and value are one
-tensor, the packed matrix is one linear layer. Where they differ, a row meets one third of it, and
-the gradient of its other outputs is zero.
+Attention itself has no parameters and runs as plain torch. If query, key and value are the same
+tensor, the packed matrix is one linear layer. If they differ, each row is multiplied by one third
+of the matrix, and the gradient of its other outputs is zero.
 """
 
 import math
@@ -23,7 +23,7 @@ from sottovoce.training.records.tape import Tape, record_outer_product
 
 def _refuse(module: nn.MultiheadAttention) -> str | None:
     if module.bias_k is not None or module.add_zero_attn:
-        return "add_bias_kv and add_zero_attn have no rule: leave them out"
+        return "add_bias_kv and add_zero_attn are not supported: set them to False"
     return None
 
 
@@ -85,7 +85,7 @@ def _project(
 
 
 class _PackedProjections(Function):
-    """Each third of one matrix multiplies an input of its own."""
+    """Each third of one matrix multiplies a different input."""
 
     @staticmethod
     def forward(
@@ -122,13 +122,13 @@ class _PackedProjections(Function):
 def _merged_mask(
     module: nn.MultiheadAttention, like: Tensor, padding: Tensor | None, attention: Tensor | None
 ) -> Tensor | None:
-    """What to add to the scores, [examples or 1, heads or 1, queries, keys]."""
+    """The additive mask of the scores, [examples or 1, heads or 1, queries, keys]."""
     masks = []
     if padding is not None:
         masks.append(_as_scores(padding, like)[:, None, None, :])
     if attention is not None:
         scores = _as_scores(attention, like)
-        if scores.dim() == 3:  # one mask for each example and head
+        if scores.dim() == 3:  # one mask per example and head
             scores = scores.reshape(-1, module.num_heads, *scores.shape[1:])
         masks.append(scores)
     return sum(masks[1:], masks[0]) if masks else None

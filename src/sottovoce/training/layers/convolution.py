@@ -1,7 +1,6 @@
-"""A convolution is a matrix that multiplies patches of its input, one row for each position.
+"""A convolution multiplies unfolded patches of its input by a matrix, one row per position.
 
-With the patches unfolded it is a `Linear` layer. Where it has groups, its matrix is made of one
-block for each of them.
+On unfolded patches it is a `Linear` layer. With groups, its matrix has one block per group.
 """
 
 from typing import Any
@@ -60,7 +59,7 @@ class _Convolution(Function):
 
 
 def _geometry(module: Convolution) -> tuple[Any, ...]:
-    """Stride, padding, dilation, and that nothing is transposed, as torch's kernels take them."""
+    """Stride, padding, dilation and transposed=False, as arguments of torch's kernels."""
     plain = (0,) * len(module.kernel_size)
     padding = plain if _pads_beforehand(module) else module.padding
     return module.stride, padding, module.dilation, False, plain
@@ -71,7 +70,7 @@ def _pads_beforehand(module: Convolution) -> bool:
 
 
 def _patches(inputs: Tensor, module: Convolution, positions: torch.Size) -> Tensor:
-    """[batch, *positions, channels * kernel] what each position of the output looked at."""
+    """[batch, *positions, channels * kernel] the input patch of each output position."""
     if not _pads_beforehand(module):
         sides = [side for p in reversed(module.padding) for side in (p, p)]
         inputs = functional.pad(inputs, sides)  # type: ignore[arg-type]
@@ -91,7 +90,7 @@ def _patches(inputs: Tensor, module: Convolution, positions: torch.Size) -> Tens
 
 
 def _record_grouped(tape: Tape, module: Convolution, a: Tensor, b: Tensor) -> None:
-    """Blocks are small by design, so their gradients are formed."""
+    """Materialise the gradients of the blocks, which are small."""
     weight, bias = module.weight, module.bias
     if weight.requires_grad:
         dtype = norm_dtype(b)

@@ -1,4 +1,4 @@
-"""y_r = W[id_r]: only the rows that were looked up receive a gradient."""
+"""Embedding, y_r = W[id_r]: only rows that were looked up receive a gradient."""
 
 from typing import Any
 
@@ -38,9 +38,9 @@ def lookup(tape: Tape, ids: Tensor, table: Tensor, padding_idx: int | None = Non
 
 def _refuse(module: nn.Embedding) -> str | None:
     if module.max_norm is not None:
-        return "max_norm changes the rows that were looked up, without noise: leave it out"
+        return "max_norm changes the rows that were looked up, without noise: set it to None"
     if module.scale_grad_by_freq:
-        return "scale_grad_by_freq weighs one example by the words of others: leave it out"
+        return "scale_grad_by_freq weights one example by the words of others: set it to False"
     return None
 
 

@@ -1,9 +1,9 @@
-"""A typed door to `torch.autograd.Function.apply`, which has no types.
+"""A typed wrapper of `torch.autograd.Function.apply`, and an allocator for outputs.
 
-torch asks for blocks that start at a multiple of 64 bytes. glibc looks for a little more than that
-and cuts off the rest, so a block that was freed is always too small for the next request of its
-size. In a backward pass that keeps its gradients, hole after hole would stay empty. A block that is
-aligned by hand, with room to spare, fits its like and torch's own.
+torch requests blocks aligned to 64 bytes. glibc allocates slightly more and trims the rest, so a
+freed block is always too small for the next request of the same size. In a backward pass that keeps
+its gradients, this fragments memory. Blocks that are aligned manually, with some slack, can be
+reused for requests of the same size.
 """
 
 import math
@@ -21,9 +21,9 @@ def apply(function: type[Function], *arguments: Any) -> Any:
 
 
 _ALIGNMENT = 64
-# What glibc adds to a request: the alignment, the smallest block it keeps, and its own notes.
-_TO_SPARE = 256
-# The holes of smaller blocks are too small to matter.
+# The overhead that glibc adds to a request: alignment, minimum block size and header.
+_SLACK = 256
+# Fragmentation by smaller blocks is negligible.
 _SMALL = 1 << 16
 
 
@@ -36,9 +36,9 @@ def empty_output(shape: Sequence[int], like: Tensor) -> Tensor:
     size = math.prod(shape) * like.element_size()
     if like.device.type != "cpu" or size < _SMALL:
         return like.new_empty(shape)
-    block = torch.from_numpy(np.empty(size + _TO_SPARE, np.uint8))
+    block = torch.from_numpy(np.empty(size + _SLACK, np.uint8))
     start = -block.data_ptr() % _ALIGNMENT
-    # Not a view: autograd adds up in place, and lets a user change in place, only what is whole.
+    # Not a view: autograd restricts in-place operations on views.
     strides = torch.empty(shape, device="meta").stride()
     offset = start // like.element_size()
     return like.new_empty(0).set_(block.untyped_storage(), offset, shape, strides)

@@ -1,10 +1,10 @@
-"""GRU with its own backward pass, because torch's keeps the gradients of the gates to itself.
+"""GRU with a custom backward pass, because torch's does not expose the gradients of the gates.
 
     r, z = sigmoid of W_ih x_t + b_ih + W_hh h_{t-1} + b_hh
     n = tanh(W_in x_t + b_in + r (W_hn h_{t-1} + b_hn)),    h_t = (1 - z) n + z h_{t-1}
 
-The reset gate r stands between the two products, so that W_ih and W_hh receive different
-gradients. Padding opens z, and the state stays.
+The reset gate r multiplies only one of the two products, so W_ih and W_hh receive different
+gradients. In padding z = 1, and the state does not change.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""y = W x + c on any number of leading dimensions, the first of which belongs to the examples."""
+"""Linear layers, y = W x + c, with any leading dimensions; the first one is the examples."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from sottovoce.training.records.tape import Tape, record_outer_product
 
 
 class _Linear(Function):
-    """Parameters come in a tuple, where autograd does not see them and asks for no gradient."""
+    """Parameters are passed in a tuple, which hides them from autograd."""
 
     @staticmethod
     def forward(

@@ -1,11 +1,11 @@
-"""LSTM with its own backward pass, because torch's keeps the gradients of the gates to itself.
+"""LSTM with a custom backward pass, because torch's does not expose the gradients of the gates.
 
     i, f, o = sigmoid, g = tanh of W_ih x_t + b_ih + W_hh h_{t-1} + b_hh
     c_t = f c_{t-1} + i g,    h_t = o tanh(c_t)
 
-All steps of one direction are rows for W_ih (inputs x_t) and for W_hh (inputs h_{t-1}), with the
-same gradient, that of the gates before their activation. Padding closes i and o and opens f, so
-that c stays; h is carried along.
+All steps of one direction are rows of W_ih (inputs x_t) and of W_hh (inputs h_{t-1}), with the same
+gradient: that of the gates before activation. In padding i = o = 0 and f = 1, so that c does not
+change; h is copied.
 """
 
 import math
@@ -86,7 +86,7 @@ def _run(way: Direction, steps: Tensor, states: States) -> tuple[Tensor, States]
 
 
 def _refuse(module: nn.LSTM) -> str | None:
-    return "LSTM with proj_size has no rule: set it to 0" if module.proj_size else None
+    return "LSTM with proj_size is not supported: set it to 0" if module.proj_size else None
 
 
 @rule_for(nn.LSTM, refuse=_refuse)

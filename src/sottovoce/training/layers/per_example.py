@@ -1,7 +1,7 @@
-"""Any small parameter: give every example a copy of its own, and autograd does the rest.
+"""Per-example gradients of small parameters: expand the parameter to one copy per example.
 
-The copies share memory in the forward pass; the backward pass delivers [examples, *shape], the
-gradient of each example. Right for biases, scales and CRF transitions, too large for matrices.
+The copies share memory in the forward pass; autograd returns the gradient of each example,
+[examples, *shape]. Suitable for biases, scales and CRF transitions; too large for matrices.
 """
 
 from typing import Any
@@ -35,7 +35,7 @@ class _Expand(Function):
 
 
 def expanded(tape: Tape, parameter: Tensor) -> Tensor:
-    """[examples, *shape]: row i may touch example i only, which is for the rule to see to."""
+    """[examples, *shape]; the rule must use row i for example i only."""
     if not parameter.requires_grad:
         return parameter.expand(tape.grouping.examples, *parameter.shape)
     copies: Tensor = apply(_Expand, tape.anchor, tape, (parameter,))
@@ -43,11 +43,11 @@ def expanded(tape: Tape, parameter: Tensor) -> Tensor:
 
 
 def one_by_one(kind: type[nn.Module]) -> None:
-    """Register a rule that runs a kind of module on each example alone, as a batch of one.
+    """Register a rule that runs a module on each example separately, as a batch of one.
 
-    No example can then touch another, whatever the module does. Its arguments must be tensors
-    with the examples first (or things that are no tensors), and it may hold submodules; it may
-    not decide by the values of tensors, which `torch.vmap` cannot follow.
+    So no example can affect another, whatever the module does. Tensor arguments must have the
+    examples first; other arguments are passed through. The module may have submodules, but no
+    control flow that depends on tensor values, which `torch.vmap` does not support.
 
     >>> class Scale(nn.Module):
     ...     def __init__(self) -> None:

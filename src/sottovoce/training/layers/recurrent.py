@@ -1,8 +1,8 @@
-"""What LSTM and GRU have in common: layers, directions, and sequences of different lengths.
+"""Common code of LSTM and GRU: layers, directions, and sequences of different lengths.
 
 A direction runs over time-major tensors [steps, sequences, width] in place, forwards or backwards.
-Padding, where there is any, leaves the state as it is; so a packed batch is run as a padded one,
-and the state after the last step is the state after the last real step, in both directions.
+Padding does not change the state, so a packed batch runs as a padded one, and the state after the
+last step is the state after the last real step, in both directions.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ States = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction of one layer: its parameters and the way it runs."""
+    """One direction of one layer: its parameters and its order of steps."""
 
     tape: Tape
     weight_ih: Tensor
@@ -31,13 +31,13 @@ class Direction:
     bias_hh: Tensor | None
     backwards: bool
     padding: Tensor | None
-    """[steps, sequences, 1], true where a sequence has ended."""
+    """[steps, sequences, 1], True in padding."""
 
     def steps(self, count: int) -> range:
         return range(count - 1, -1, -1) if self.backwards else range(count)
 
     def before(self, step: int) -> int:
-        """Where the state before a step is kept, among one more states than steps."""
+        """The index of the state before a step; there is one more state than steps."""
         return step + 1 if self.backwards else step
 
     def after(self, step: int) -> int:
@@ -66,7 +66,7 @@ def run_layers(
     states: States,
     run: RunDirection,
 ) -> tuple[Any, States]:
-    """The outputs in the form of the inputs, and the states after the last step."""
+    """The outputs, packed like the inputs, and the states after the last step."""
     steps, padding, restore = _unpack(module, tape, inputs)
     ways = 2 if module.bidirectional else 1
     finals = []
@@ -85,7 +85,7 @@ def run_layers(
 
 
 def no_states(module: nn.RNNBase, inputs: Tensor | PackedSequence) -> Tensor:
-    """The state before the first step, when none is given."""
+    """The default state before the first step: zeros."""
     ways = 2 if module.bidirectional else 1
     if isinstance(inputs, PackedSequence):
         data, sequences = inputs.data, int(inputs.batch_sizes[0])
@@ -112,7 +112,7 @@ def _direction(
 def _unpack(
     module: nn.RNNBase, tape: Tape, inputs: Tensor | PackedSequence
 ) -> tuple[Tensor, Tensor | None, Callable[[Tensor], Any]]:
-    """Time-major steps, the padding in them, and how to undo it."""
+    """Time-major steps, their padding mask, and a function that packs outputs again."""
     if isinstance(inputs, PackedSequence):
         steps, lengths = pad_packed_sequence(inputs)
         tape.batched(steps.transpose(0, 1))
@@ -121,7 +121,7 @@ def _unpack(
         return steps, padding, lambda outputs: _pack_like(inputs, outputs, lengths)
     if inputs.dim() != 3:
         raise InvalidInput(
-            f"Expected {tape.module} to be given a batch of sequences (three dimensions), "
+            f"Expected a batch of sequences (three dimensions) as input of {tape.module}, "
             f"got shape {list(inputs.shape)}."
         )
     if module.batch_first:

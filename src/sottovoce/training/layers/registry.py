@@ -1,9 +1,8 @@
-"""Which module is recorded by which rule. Anybody can add one.
+"""The registry of rules. User code can add rules for its own modules.
 
-A rule is the module's forward pass, written a second time with the parts of this package that
-write to the tape: `linear`, `lookup`, `scale_and_shift`, or `expanded`, which suits any small
-parameter. It is called in place of `forward` while a keeper records, and must return the same
-values.
+A rule is a second implementation of a module's forward pass, with functions that write to the
+tape: `linear`, `lookup`, `scale_and_shift`, or `expanded`, which suits any small parameter. It is
+called in place of `forward` while a keeper records, and must return the same values.
 
     @rule_for(Scale)
     def scale(module: Scale, tape: Tape, x: Tensor) -> Tensor:
@@ -21,7 +20,7 @@ Forward = TypeVar("Forward", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Rule:
-    """How to run a module while recording, and for which of its parameters that is enough."""
+    """How to run a module while recording, and which of its parameters this covers."""
 
     forward: Callable[..., Any]
     covers: Callable[[nn.Module], Iterable[str]]
@@ -47,9 +46,9 @@ def rule_for(
 ) -> Callable[[Forward], Forward]:
     """Register `forward(module, tape, *args, **kwargs)` as the rule of a kind of module.
 
-    `covers` names the parameters it records, by default the module's own; names with a dot are
-    those of submodules, which then are not recorded a second time. `refuse` may look at a module
-    and return why it cannot be trained, with what to do.
+    `covers` returns the names of the parameters it records, by default the module's own; dotted
+    names belong to submodules, which are then not recorded a second time. `refuse` may inspect a
+    module and return why it cannot be trained, with a remedy.
     """
 
     def register(forward: Forward) -> Forward:
@@ -60,14 +59,14 @@ def rule_for(
     return register
 
 
-# What a subclass may define of its own: none of it changes what forward computes.
+# What a subclass may define without changing what forward computes.
 _HARMLESS = {"extra_repr", "reset_parameters", "train", "eval"}
 
 
 def find_rule(module: nn.Module) -> Rule | None:
-    """The rule of the module's class, or of an ancestor whose computation it inherits.
+    """The rule of the module's class, or of an ancestor whose forward pass it inherits unchanged.
 
-    A class that overrides anything its ancestor's forward pass may call is another computation.
+    A class that overrides anything that its ancestor's forward pass may call gets no rule.
 
     >>> class Doubled(nn.Linear):
     ...     def forward(self, input):
@@ -84,7 +83,7 @@ def find_rule(module: nn.Module) -> Rule | None:
 
 
 def overridden_on_object(module: nn.Module) -> str | None:
-    """The name of a method that was replaced on the object itself, where no class shows it."""
+    """The name of a method that was replaced on the instance, if any."""
     names = (name for name in vars(module) if _overrides(type(module), name))
     return next(names, None)
 

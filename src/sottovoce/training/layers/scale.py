@@ -1,7 +1,7 @@
-"""y = w * x + c, number by number: the learned half of every normalisation.
+"""Elementwise affine maps, y = w * x + c: the learned part of normalisation layers.
 
-RMSNorm, GroupNorm and InstanceNorm run as torch's plain normalisation without parameters,
-followed by this.
+RMSNorm, GroupNorm and InstanceNorm run as torch's normalisation without parameters, followed by
+this map.
 """
 
 import math
@@ -29,9 +29,9 @@ def record_scale_and_shift(
     gradients: Tensor,
     layout: tuple[int, int],
 ) -> None:
-    """dL/dw = sum x * b and dL/dc = sum b, over all but the numbers that w and c have.
+    """dL/dw = sum x * b and dL/dc = sum b, over all dimensions that w and c do not have.
 
-    `products` are x * b. `layout` is (n, m): the n numbers of w lie m places apart in memory.
+    `products` are x * b. `layout` is (n, m): the n numbers of w have stride m.
     """
     width, inner = layout
     examples = tape.grouping.examples
@@ -47,7 +47,7 @@ def record_scale_and_shift(
 
 
 def record_totals(tape: Tape, parameter: Tensor, totals: Tensor) -> None:
-    """`totals` are [examples, numbers of the parameter], the gradient of each example."""
+    """Record `totals` [examples, size of the parameter], the gradient of each example."""
     summed = tape.grouping.sums(totals).view(-1, *parameter.shape)
     tape.add((parameter,), Instantiated(summed))
 
@@ -84,7 +84,7 @@ class _ScaleAndShift(Function):
 def scale_and_shift(
     tape: Tape, inputs: Tensor, weight: Tensor | None, bias: Tensor | None, channels_last: bool
 ) -> Tensor:
-    """inputs * weight + bias, recorded; the parameters lie along the last dimensions or along 1."""
+    """inputs * weight + bias, recorded; the parameters apply to the last dimensions or to dim 1."""
     if weight is None:
         return inputs
     if channels_last:
@@ -112,7 +112,7 @@ def group_norm_rule(module: nn.GroupNorm, tape: Tape, input: Tensor) -> Tensor:
 
 
 def instance_norm_rule(module: nn.InstanceNorm1d, tape: Tape, input: Tensor) -> Tensor:
-    kept = module.track_running_stats and not module.training  # then constants, not of the input
+    kept = module.track_running_stats and not module.training  # then the statistics are constants
     mean, variance = (module.running_mean, module.running_var) if kept else (None, None)
     normalised = functional.instance_norm(
         tape.batched(input), mean, variance, use_input_stats=not kept, eps=module.eps
@@ -125,7 +125,7 @@ for kind in (nn.InstanceNorm1d, nn.InstanceNorm2d):
 
 
 class _LayerNorm(Function):
-    """torch's own kernels, asked for the gradient of the input only."""
+    """LayerNorm by torch's kernels, with the gradient of the input only."""
 
     @staticmethod
     def forward(

@@ -1,7 +1,7 @@
-"""What one backward pass leaves behind: for each use of a parameter, its gradient by example.
+"""Per-example gradients of one backward pass: one record for each use of a parameter.
 
-A gradient is never formed where its factors are smaller (`OuterProduct`, `Lookup`); it is formed
-where it is the smaller of the two (`Instantiated`). `Tape` collects the records of one pass.
+A gradient is kept as factors where these are smaller (`OuterProduct`, `Lookup`), and materialised
+otherwise (`Instantiated`). `Tape` collects the records of one pass.
 """
 
 from sottovoce.training.records.grouping import Grouping

@@ -1,7 +1,7 @@
-"""Gram matrices of the rows of a group, computed once for tensors that several layers share.
+"""Gram matrices of the rows of a group, cached for tensors that several layers share.
 
-Query, key and value projections read the same input, both directions of a recurrent layer too,
-and its two weight matrices receive the same gradient.
+Query, key and value projections have the same input, as do both directions of a recurrent layer,
+whose two weight matrices receive the same gradient.
 """
 
 from collections import OrderedDict
@@ -12,13 +12,13 @@ from torch import Tensor
 from sottovoce.training.kernel.products import gram_kernel_for, kernel_for
 from sottovoce.training.records.grouping import Bucket, norm_dtype
 
-# Sharers come one right after the other in a backward pass, so a few are enough: the input, the
-# state and the gradient of one direction of a recurrent layer.
+# Layers that share a tensor are close together in the backward pass, so a few entries are enough:
+# the input, the state and the gradient of one direction of a recurrent layer.
 _KEPT = 3
 
 
 class GramCache:
-    """Remembers the last few Gram matrices, and the tensors they came from to keep those alive."""
+    """Caches the last few Gram matrices and keeps their source tensors alive."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[object, ...], tuple[Tensor, Tensor]] = OrderedDict()
@@ -40,18 +40,18 @@ class GramCache:
 
 
 def identity(x: Tensor) -> tuple[object, ...]:
-    """Equal for two views of the same numbers, as long as one of them is alive."""
+    """Equal for two views of the same data, as long as one of them is alive."""
     return x.data_ptr(), x._version, x.shape, x.stride()
 
 
 def grams(x: Tensor) -> Tensor:
-    """x[g] x[g]^T for every group g, at least in float32."""
+    """x[g] x[g]^T for every group g, in float32 or better."""
     kernel = gram_kernel_for(x)
     return inner_products(x, x) if kernel is None else kernel.grams(x)
 
 
 def inner_products(x: Tensor, y: Tensor) -> Tensor:
-    """x[g] y[g]^T for every group g, at least in float32."""
+    """x[g] y[g]^T for every group g, in float32 or better."""
     x = x.to(norm_dtype(x))
     y = y.to(x.dtype)
     if x.shape[1] == y.shape[1] == 1:
@@ -60,7 +60,7 @@ def inner_products(x: Tensor, y: Tensor) -> Tensor:
 
 
 def pair_sums(a: Tensor, b: Tensor, biases: int) -> tuple[Tensor, Tensor]:
-    """From two Gram matrices: sum_rs (a_rs + biases) b_rs, and the roots of its diagonal summed."""
+    """For two Gram matrices: sum_rs (a_rs + biases) b_rs, and sum_r sqrt((a_rr + biases) b_rr)."""
     if kernel := kernel_for(a, b):
         return kernel.pair_sums(a, b, biases)
     pairs = (a + biases).mul_(b)

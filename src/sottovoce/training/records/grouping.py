@@ -1,8 +1,8 @@
-"""Which examples share one clipped gradient: each its own, a micro-batch, or all of one user.
+"""Groups of examples that are clipped together: single examples, micro-batches, or users.
 
-The norm of a group, ||sum_{i in g} g_i||^2, needs the rows of all its examples side by side.
-Groups of equal size are therefore stacked into one block, a `Bucket`, and every formula is written
-once, for blocks of shape [groups, rows, width]; nothing is padded.
+The norm of a group, ||sum_{i in g} g_i||^2, needs the rows of all its examples together. Groups of
+equal size are stacked into one block, a `Bucket`, and every formula is written once, for blocks of
+shape [groups, rows, width], without padding.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from sottovoce.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class Bucket:
-    """The groups of `size` examples each."""
+    """All groups of `size` examples."""
 
     size: int
     groups: Tensor | None
-    """Which groups these are; None if they are all groups, in order."""
+    """The group numbers; None if the bucket holds all groups, in order."""
     members: Tensor | None
-    """[groups, size] numbers of examples; None if these are all examples, in order."""
+    """[groups, size] example numbers; None if these are all examples, in order."""
 
     def take(self, rows: Tensor) -> Tensor:
         """[examples, rows, width] -> [groups, size * rows, width]."""
@@ -45,7 +45,7 @@ class Grouping:
 
     @classmethod
     def singletons(cls, examples: int, device: torch.device) -> "Grouping":
-        """Every example its own group."""
+        """Every example in its own group."""
         labels = torch.arange(examples, device=device)
         return cls(examples, examples, labels, (Bucket(1, None, None),))
 
@@ -85,7 +85,7 @@ class Grouping:
         )
 
     def join(self, parts: Sequence[Tensor], like: Tensor, *shape: int) -> Tensor:
-        """Put what was computed bucket by bucket into one tensor [count, *shape]."""
+        """Combine the results of all buckets into one tensor [count, *shape]."""
         if len(parts) == 1 and self.buckets[0].groups is None:
             return parts[0]
         joined = like.new_zeros(self.count, *shape, dtype=norm_dtype(like))
@@ -95,7 +95,7 @@ class Grouping:
         return joined
 
     def sums(self, per_example: Tensor) -> Tensor:
-        """[examples, ...] -> [count, ...], added up within each group."""
+        """[examples, ...] -> [count, ...], summed within each group."""
         if self.is_trivial:
             return per_example
         sums = per_example.new_zeros(self.count, *per_example.shape[1:])
@@ -103,7 +103,7 @@ class Grouping:
 
 
 def norm_dtype(x: Tensor) -> torch.dtype:
-    """Squares of half-precision numbers are added up in float32."""
+    """The type for sums of squares: at least float32."""
     return torch.promote_types(x.dtype, torch.float32)
 
 

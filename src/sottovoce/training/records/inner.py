@@ -4,9 +4,9 @@ A tied weight, or a layer called twice, has the gradient g = u + v, and
 
     ||g||^2 = ||u||^2 + ||v||^2 + 2 <u, v>:
 
-the norm of the parts says nothing about the last term, so each pair of uses pays for it. Two uses
-of one layer may be held in different forms (a short input as factors of weight and bias together,
-a long one formed, each by itself), so the term is taken parameter by parameter.
+so each pair of uses needs the cross term. Two uses of one layer may be stored in different forms (a
+short input as factors of weight and bias together, a long one materialised, each parameter
+separately), so the term is computed per parameter.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from sottovoce.training.records.record import Record
 def shared_product(
     u_parameters: Sequence[object], u: Record, v_parameters: Sequence[object], v: Record
 ) -> Tensor | None:
-    """<u_g, v_g> over the parameters that both uses have, [count]; None if they share none."""
+    """<u_g, v_g> over the parameters common to both uses, [count]; None if there are none."""
     if list(map(id, u_parameters)) == list(map(id, v_parameters)):
         return inner_product(u, v)
     products = [
@@ -52,7 +52,7 @@ def _weight_alone(record: Record) -> Record:
 def _part(record: Record, place: int) -> Tensor:
     if place == 0:
         return record.instantiate()
-    assert isinstance(record, OuterProduct)  # nothing else holds a bias beside its weight
+    assert isinstance(record, OuterProduct)  # no other record holds a bias with its weight
     return record.bias_gradients()
 
 
@@ -102,7 +102,7 @@ def _table_and_matrix(u: Lookup, v: OuterProduct) -> Tensor:
 
 
 def _by_group(u: Lookup, bucket: Bucket) -> tuple[Tensor, Tensor]:
-    """The entries of each group of a bucket side by side, filled up with rows of zeros."""
+    """The entries of each group of a bucket, padded with zero rows."""
     wanted = torch.arange(u.count, device=u.ids.device) if bucket.groups is None else bucket.groups
     place = torch.full((u.count,), -1, device=u.ids.device)
     place[wanted] = torch.arange(len(wanted), device=u.ids.device)

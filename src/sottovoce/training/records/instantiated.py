@@ -1,4 +1,4 @@
-"""A gradient that is there in full, one for each group: for biases, norms and small matrices."""
+"""Materialised gradients, one per group: for biases, norms and small matrices."""
 
 import math
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ class Instantiated:
 
 
 def squared_row_norms(x: Tensor) -> Tensor:
-    """||x[i]||^2 without a squared copy of x."""
+    """||x[i]||^2 without allocating x^2."""
     norms: Tensor = torch.linalg.vector_norm(as_rows(x), dim=1, dtype=norm_dtype(x))
     return norms.square()
 
 
 def as_rows(x: Tensor) -> Tensor:
-    """[count, ...] -> [count, all the rest], also for scalars and for a count of zero."""
+    """[count, ...] -> [count, width], also for scalars and for a count of zero."""
     return x.reshape(len(x), math.prod(x.shape[1:]))

@@ -1,7 +1,7 @@
-"""The gradient of a table whose rows were looked up: row v receives sum_{r: id_r = v} b_r.
+"""The gradient of an embedding table: row v receives sum_{r: id_r = v} b_r.
 
-Gradients of the same row and group are added up first. What remains are distinct rows of distinct
-groups, so the squared norm of a group is the plain sum of their squares.
+Gradients of the same row and group are summed first. The remaining rows are distinct within each
+group, so the squared norm of a group is the sum of their squared norms.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Lookup:
         return (add_rows(self._weighted(weights), self.ids, self.table[0]),)
 
     def add_weighted(self, weights: GroupWeights, total: Tensor) -> None:
-        """Add the weighted sum to a table that is there already, touching its own rows only."""
+        """Add the weighted sum to an existing table, writing only the rows of this record."""
         total.index_add_(0, self.ids, self._weighted(weights).to(total.dtype))
 
     def _weighted(self, weights: GroupWeights) -> Tensor:

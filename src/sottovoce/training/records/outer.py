@@ -4,9 +4,9 @@ With b_r = dL/dy_r, the gradient of W is B^T A = sum_r b_r a_r^T and that of c i
 
     ||dL/dW||^2 + ||dL/dc||^2 = sum_{r,s} <b_r, b_s> (<a_r, a_s> + 1)
 
-and no matrix of the size of W is formed for a group. Held as factors, n rows take n (p + d)
-numbers, and their Gram matrices n^2 (p + d) products; formed, the gradient takes p d numbers and
-n p d products. So one comparison, p d against n (p + d), settles both memory and time.
+and no per-group matrix of the size of W is needed. As factors, n rows take n (p + d) numbers, and
+their Gram matrices n^2 (p + d) products; materialised, the gradient takes p d numbers and n p d
+products. So one comparison, p d against n (p + d), decides both memory and time.
 """
 
 import math
@@ -24,7 +24,7 @@ from sottovoce.training.records.weights import GroupWeights
 
 @dataclass(frozen=True, eq=False)
 class OuterProduct:
-    """sum_r b_r a_r^T, and `biases` times sum_r b_r beside it (an LSTM has two of them)."""
+    """sum_r b_r a_r^T, with `biases` biases of gradient sum_r b_r (an LSTM has two)."""
 
     inputs: Tensor
     """a, [examples, rows, d]"""
@@ -32,7 +32,7 @@ class OuterProduct:
     """b, [examples, rows, p]"""
     biases: int
     shape: torch.Size
-    """The weight's own shape: [p, d], or what a convolution makes of d."""
+    """The shape of the weight: [p, d], or [p, ...] for a convolution."""
     grouping: Grouping
     grams: GramCache
 
@@ -71,7 +71,7 @@ class OuterProduct:
     def weighted_sums(self, weights: GroupWeights) -> tuple[Tensor, ...]:
         dtype = norm_dtype(self.gradients)  # a sum rounded to bfloat16 has no known sensitivity
         a, b = self.inputs.to(dtype), self.gradients.to(dtype)
-        if a.shape[2] <= b.shape[2]:  # scaling makes a copy: of the smaller one
+        if a.shape[2] <= b.shape[2]:  # scaling copies: scale the smaller factor
             a, b = weights.scale(a), weights.clean_examples(b)
             bias = torch.mv(_matrix(b, like=b).t(), _matrix(weights.by_row(b), like=b))
         else:
@@ -88,15 +88,15 @@ def formed_is_smaller(rows: int, shape: Sequence[int]) -> bool:
 
 
 def form(a: Tensor, b: Tensor) -> Tensor:
-    """B^T A for every group, at least in float32."""
+    """B^T A for every group, in float32 or better."""
     dtype = norm_dtype(b)
     return torch.bmm(b.to(dtype).transpose(1, 2), a.to(dtype))
 
 
 def _matrix(x: Tensor, like: Tensor) -> Tensor:
-    """All rows of all examples below each other, in the order in which `like` stores them.
+    """All rows of all examples as one matrix, in the memory order of `like`.
 
-    Recurrent layers store time before example; following them saves a copy.
+    Recurrent layers store time first; keeping that order saves a copy.
     """
     if like.stride(0) < like.stride(1):
         x = x.transpose(0, 1)

@@ -1,4 +1,4 @@
-"""What every record of a gradient can do, whatever form it is held in."""
+"""The interface of all records of a gradient."""
 
 from typing import Protocol
 
@@ -8,17 +8,17 @@ from sottovoce.training.records.weights import GroupWeights
 
 
 class Record(Protocol):
-    """The gradients of one use of a parameter (and of biases beside it), for all groups."""
+    """The gradients of one use of a parameter (and of its biases), for all groups."""
 
     def measure(self) -> tuple[Tensor, Tensor]:
-        """[count] squared norms, all parameters of the record together, and [count] their sizes.
+        """[count] squared norms over all parameters of the record, and [count] magnitudes.
 
-        A size is the norm before anything cancels, sum_r ||b_r|| ||a_r|| for factors: what the
-        rounding errors of a sum of products are relative to.
+        A magnitude is the norm without cancellation, sum_r ||b_r|| ||a_r|| for factors. Rounding
+        errors are relative to it.
         """
 
     def instantiate(self) -> Tensor:
-        """[count, *shape] the gradients of the first parameter in full."""
+        """[count, *shape] the materialised gradients of the first parameter."""
 
     def weighted_sums(self, weights: GroupWeights) -> tuple[Tensor, ...]:
-        """sum_g w_g g_g for each parameter of the record; fresh tensors."""
+        """sum_g w_g g_g for each parameter of the record, as new tensors."""

@@ -1,4 +1,4 @@
-"""The records of one backward pass, and the squared gradient norms that they add up to."""
+"""The records of one backward pass, and the squared gradient norms computed from them."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,27 +19,27 @@ from sottovoce.training.records.outer import OuterProduct, formed_is_smaller
 from sottovoce.training.records.record import Record
 from sottovoce.training.records.weights import GroupWeights, spread
 
-# Products are added up in floating point, and what cancels leaves its rounding errors behind. A
-# norm that came out too small would let a gradient pass unclipped, so as many units in the last
-# place of its size are added. At most 2 were ever missing in trials with rows of one sign and rows
-# that cancel, 30 to 2000 wide. Where little cancels, this is one part in a million.
+# Cancellation leaves rounding errors in floating-point sums. A norm that is too small would let a
+# gradient pass unclipped, so this many units in the last place of its magnitude are added. In
+# trials with rows of one sign and rows that cancel, 30 to 2000 wide, the error was at most 2 units.
+# Without much cancellation, the correction is about one part in a million.
 _ROUNDING = 4
 
 
 @dataclass(frozen=True)
-class Account:
-    """A trainable parameter as the tape knows it."""
+class TrackedParameter:
+    """A trainable parameter with its name and layer."""
 
     name: str
     parameter: torch.nn.Parameter
     layer: int
     shared: bool
-    """Whether several modules hold it: their gradients are one gradient."""
+    """Whether several modules share it (tied weights), so that their gradients add up."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Use:
-    accounts: tuple[Account, ...]
+    tracked: tuple[TrackedParameter, ...]
     record: Record
     sizes: Tensor
 
@@ -54,37 +54,37 @@ def _magnitude(size: int) -> int:
 
 
 class Tape:
-    """What the rules write to during one pass. A rule needs `batched`, `rows` and `add`."""
+    """The records that rules write during one pass. A rule needs `batched`, `rows` and `add`."""
 
     def __init__(
         self,
-        accounts: Mapping[int, Account],
+        tracked: Mapping[int, TrackedParameter],
         layers: int,
         device: torch.device,
     ) -> None:
-        self._accounts = accounts
+        self._tracked = tracked
         self._layers = layers
         self._grouping: Grouping | None = None
         self.device = device
         self._uses: deque[_Use] = deque()
         self._norms: Tensor | None = None
         self.anchor = torch.zeros((), device=device, requires_grad=True)
-        """An input that needs a gradient, so that the graph reaches layers whose own do not."""
+        """Input that requires a gradient, so that autograd reaches layers whose inputs do not."""
         self.grams = GramCache()
         self.module = "the model"
-        """The name of the module that is running, for error messages."""
+        """The name of the current module, for error messages."""
         self.open = True
         self.touched = False
-        """Whether a backward pass has reached it."""
+        """Whether a backward pass has reached the tape."""
         self._probing = False
         self._inputs: list[tuple[str, torch.dtype, torch.Size]] = []
 
     @property
     def signature(self) -> tuple[object, frozenset[object]]:
-        """(structure, sizes): which modules ran on inputs of which form and of about which size.
+        """(structure, sizes): the modules that ran, with the form and approximate size of inputs.
 
-        Two passes of one structure run the same rules; sizes, on a logarithmic scale, show whether
-        an input is much longer or shorter than those before.
+        Passes with the same structure treat examples the same way; sizes, rounded to powers of two,
+        show whether much longer or shorter inputs were checked before.
         """
         examples = max(self.grouping.examples, 1) if self.knows_examples else 1
         structure, sizes = [], []
@@ -98,15 +98,15 @@ class Tape:
 
     @property
     def leaves(self) -> list[Tensor]:
-        """Where a backward pass ends: whatever else is trainable is none of its business."""
-        return [self.anchor, *(account.parameter for account in self._accounts.values())]
+        """The tensors at which a backward pass ends; nothing else gets a gradient."""
+        return [self.anchor, *(entry.parameter for entry in self._tracked.values())]
 
     @property
     def grouping(self) -> Grouping:
         if self._grouping is None:
             raise InvalidInput(
                 "Expected the number of examples to be known, got neither groups nor count, and "
-                "the model was not called as a whole: give record(count=number of examples)."
+                "the model itself was not called: use record(count=number of examples)."
             )
         return self._grouping
 
@@ -122,11 +122,11 @@ class Tape:
         self._grouping = grouping
 
     def batched(self, x: Tensor) -> Tensor:
-        """x with a first dimension that belongs to the examples.
+        """x with the examples as its first dimension.
 
-        That dimension is the number of examples or, where words are folded into the batch, a
-        multiple of it with the rows of one example next to each other. A first dimension of one
-        (position numbers for all examples alike) is expanded.
+        Its size is the number of examples or, if words are folded into the batch, a multiple of it
+        with the rows of one example next to each other. A first dimension of one (position numbers
+        shared by all examples) is expanded.
         """
         examples = self.grouping.examples
         first = x.shape[0] if x.dim() else 0
@@ -136,8 +136,8 @@ class Tape:
         if first == 1:
             return x.expand(examples, *x.shape[1:])
         raise InvalidInput(
-            f"Expected {self.module} to be given a first dimension of {examples} "
-            f"examples, a multiple of it or 1, got an input of shape {list(x.shape)}."
+            f"Expected an input of {self.module} with a first dimension of {examples} "
+            f"examples, a multiple of it or 1, got shape {list(x.shape)}."
         )
 
     def rows(self, x: Tensor) -> Tensor:
@@ -149,27 +149,27 @@ class Tape:
         return x.reshape(examples, rows, width)
 
     def belong_together(self, *parameters: Tensor) -> bool:
-        """Whether they are of one layer and used by nothing else, so that one record will do."""
-        accounts = [self._account(parameter) for parameter in parameters]
-        return all(a.layer == accounts[0].layer and not a.shared for a in accounts)
+        """Whether they belong to one layer and are not shared, so that one record suffices."""
+        tracked = [self._tracked_parameter(parameter) for parameter in parameters]
+        return all(a.layer == tracked[0].layer and not a.shared for a in tracked)
 
     def add(self, parameters: tuple[Tensor, ...], record: Record) -> None:
-        """Write down one use of the first parameter, and of biases that go along with it."""
+        """Record one use of the first parameter and of its biases."""
         if not self.open:
             raise InvalidInput(
-                "Expected the backward pass to run inside of keeper.record(), got one after it."
+                "Expected the backward pass inside keeper.record(), got one after it."
             )
-        accounts = tuple(self._account(parameter) for parameter in parameters)
-        first = accounts[0]
+        tracked = tuple(self._tracked_parameter(parameter) for parameter in parameters)
+        first = tracked[0]
         squares, sizes = record.measure()
         slack = sizes
         if not self._probing:
             for use in self._uses:
-                shared = shared_product(use.accounts, use.record, accounts, record)
+                shared = shared_product(use.tracked, use.record, tracked, record)
                 if shared is not None:
                     squares = squares + 2 * shared
                     slack = slack + 2 * use.sizes
-            self._uses.append(_Use(accounts, record, sizes))
+            self._uses.append(_Use(tracked, record, sizes))
             self.touched = True
         if self._norms is None:
             self._norms = self._no_norms()
@@ -178,7 +178,7 @@ class Tape:
 
     @contextmanager
     def probe(self) -> Iterator[None]:
-        """Let a backward pass be a question: its norms can be read, nothing else remains."""
+        """Dry run: a backward pass that yields norms only and leaves no records."""
         kept, self._norms = self._norms, None
         self._probing = True
         try:
@@ -191,28 +191,28 @@ class Tape:
         """[layers, count]"""
         return self._no_norms() if self._norms is None else self._norms.clone()
 
-    def pay_out(self, weights: Tensor, finite: Tensor, sums: ClippedSums) -> None:
-        """Add sum_g w_g g_g to the sum of every parameter, and forget each use once paid.
+    def add_weighted_sums(self, weights: Tensor, finite: Tensor, sums: ClippedSums) -> None:
+        """Add sum_g w_g g_g to the sum of every parameter, and free each record afterwards.
 
-        Tables were used first, so they are paid last: theirs are the large gradients, and by then
-        the rest has been freed.
+        Embedding tables, used first, come last: their gradients are large, and by then the other
+        records have been freed.
         """
         rows = spread(weights, self._layers)
         factors: dict[int, GroupWeights] = {}
         self.grams.clear()
         while self._uses:
             use = self._uses.popleft()
-            layer = use.accounts[0].layer if weights.dim() == 2 else 0
+            layer = use.tracked[0].layer if weights.dim() == 2 else 0
             if layer not in factors:
                 factors[layer] = GroupWeights(self.grouping, rows[layer], finite)
-            # Few rows of a large table: a whole one for each use would cost more than the rest.
+            # Few rows of a large table: a full table per use would cost more than the rest.
             if isinstance(use.record, Lookup):
-                (account,) = use.accounts
-                use.record.add_weighted(factors[layer], sums.of(account.parameter))
+                (entry,) = use.tracked
+                use.record.add_weighted(factors[layer], sums.of(entry.parameter))
                 continue
             totals = use.record.weighted_sums(factors[layer])
-            for account, total in zip(use.accounts, totals, strict=True):
-                sums.add(account.parameter, total)
+            for entry, total in zip(use.tracked, totals, strict=True):
+                sums.add(entry.parameter, total)
 
     def forget(self) -> None:
         self._uses.clear()
@@ -220,19 +220,19 @@ class Tape:
         self._norms = None
 
     def _no_norms(self) -> Tensor:
-        """One block for the whole pass: many small tensors would cut up the memory in between."""
-        double = any(a.parameter.dtype == torch.float64 for a in self._accounts.values())
+        """One block for the whole pass: many small tensors would fragment memory."""
+        double = any(a.parameter.dtype == torch.float64 for a in self._tracked.values())
         dtype = torch.float64 if double else torch.float32
         return torch.zeros(self._layers, self.grouping.count, dtype=dtype, device=self.device)
 
-    def _account(self, parameter: Tensor) -> Account:
-        account = self._accounts.get(id(parameter))
-        if account is None:
+    def _tracked_parameter(self, parameter: Tensor) -> TrackedParameter:
+        entry = self._tracked.get(id(parameter))
+        if entry is None:
             raise InvalidInput(
-                "Expected a trainable parameter that the model had when its BookKeeper was made, "
+                "Expected a parameter that was trainable when the BookKeeper was created, "
                 f"got a tensor of shape {list(parameter.shape)}."
             )
-        return account
+        return entry
 
 
 def record_outer_product(
@@ -242,9 +242,9 @@ def record_outer_product(
     inputs: Tensor,
     gradients: Tensor,
 ) -> None:
-    """W multiplied `inputs`, each bias was added, and `gradients` came back.
+    """Record a product of W with `inputs` plus biases, whose output has these `gradients`.
 
-    Both are [examples, rows, width]; W is [p, d], or [p, ...] with d numbers for each output.
+    Both are [examples, rows, width]; W is [p, d], or [p, ...] with d numbers per output.
     """
     added = [bias for bias in biases if bias is not None and bias.requires_grad]
     grouping = tape.grouping
@@ -252,7 +252,7 @@ def record_outer_product(
         formed_is_smaller(inputs.shape[1] * bucket.size, weight.shape)
         for bucket in grouping.buckets
     )
-    # Cross terms are between uses of the same parameters, so what is tied elsewhere stays apart.
+    # Cross terms are computed per parameter, so shared parameters need separate records.
     together = weight.requires_grad and not form and tape.belong_together(weight, *added)
     product = OuterProduct(
         inputs, gradients, len(added) if together else 0, weight.shape, grouping, tape.grams
@@ -271,7 +271,7 @@ def record_outer_product(
 def record_lookup(
     tape: Tape, table: Tensor, ids: Tensor, gradients: Tensor, padding_idx: int | None
 ) -> None:
-    """`ids` [examples, rows] were looked up, and `gradients` [examples, rows, width] came back."""
+    """Record a lookup of `ids` [examples, rows] with `gradients` [examples, rows, width]."""
     size, count = table.shape[0], tape.grouping.count
     keys = (tape.grouping.labels.unsqueeze(1) * size + ids).flatten()
     rows = gradients.to(norm_dtype(gradients)).flatten(0, 1)

@@ -1,4 +1,4 @@
-"""The factor of each group's gradient in the sum, and the groups that are left out of it."""
+"""The weight of each group's gradient in the sum, and the groups that are excluded."""
 
 import torch
 from torch import Tensor
@@ -8,10 +8,10 @@ from sottovoce.training.records.grouping import Grouping
 
 
 class GroupWeights:
-    """Weights by group, read by group or by example.
+    """Weights of groups, available per group or per example.
 
-    A group whose norm is not a finite number is left out altogether. A weight of zero would not
-    do: 0 * nan is nan, so its rows are replaced by zeros first.
+    A group whose norm is not finite is excluded. A weight of zero is not enough, because 0 * nan is
+    nan: its rows are replaced by zeros first.
     """
 
     def __init__(self, grouping: Grouping, weights: Tensor, finite: Tensor) -> None:
@@ -34,7 +34,7 @@ class GroupWeights:
     def scale(self, x: Tensor) -> Tensor:
         """[examples, rows, width], every example times its weight.
 
-        The last answer is kept, because query, key and value projections share one input.
+        The last result is cached, because query, key and value projections share one input.
         """
         if self._scaled is None or identity(self._scaled[0]) != identity(x):
             weights = self.examples.to(x.dtype)
@@ -47,7 +47,7 @@ class GroupWeights:
 
 
 def spread(weights: Tensor, layers: int) -> tuple[Tensor, ...]:
-    """One vector of weights for each layer, from one for all or one for each.
+    """One vector of weights per layer, from one for all layers or one for each.
 
     >>> [len(w) for w in spread(torch.ones(4), layers=2)]
     [4, 4]

@@ -1,8 +1,8 @@
-"""The compiled noise kernel: an optional part that draws Gaussian float32 noise five times faster.
+"""The optional compiled noise kernel, which draws Gaussian float32 noise five times faster.
 
-`gaussian.c` says what it computes and how far that is from a normal variable. Here it is loaded,
-if it was built and the processor can run it, and checked: a library that does not encrypt the
-example of FIPS 197, does not count, or does not give the values it should, is not used.
+`gaussian.c` states what it computes and how far that is from a normal variable. This module loads
+the library if it was built and the processor supports it, and tests it: a library that fails the
+AES example of FIPS 197, the counter test or the known noise values is not used.
 """
 
 import ctypes
@@ -22,9 +22,9 @@ from sottovoce.privacy.noise.source import KEY_BYTES, NoiseSource
 SOURCE = Path(__file__).parent / "gaussian.c"
 
 BLOCK_BYTES = 16
-BATCH_VALUES, BATCH_BYTES = 16, 96  # the second stage makes so many values of so many bytes
+BATCH_VALUES, BATCH_BYTES = 16, 96  # the second stage makes 16 values from 96 bytes
 
-# FIPS 197, appendix C.3; and values that the same key gives, by their place in the array.
+# FIPS 197, appendix C.3; and noise values under the same key, by their index in the array.
 KEY = bytes(range(KEY_BYTES))
 PLAIN = bytes.fromhex("00112233445566778899aabbccddeeff")
 ENCRYPTED = bytes.fromhex("8ea2b7ca516745bfeafc49904b496089")
@@ -32,7 +32,7 @@ NOISE = {0: -0.062790045, 17: -0.489294171, 529: 0.534332129}
 
 
 class Kernel:
-    """A compiled library that passed its checks. Every call takes a key that is used once."""
+    """A compiled library that passed its self-tests. Every call takes a single-use key."""
 
     def __init__(self, path: Path) -> None:
         self._noise, self._words, self._values = kernels.functions(
@@ -76,7 +76,7 @@ class Kernel:
     def words(
         self, blocks: int, key: bytes, first: bytes = bytes(BLOCK_BYTES), vaes: bool = True
     ) -> bytes:
-        """The first stage alone: the key stream from the block `first` on."""
+        """The first stage alone: the key stream starting at block `first`."""
         out = ctypes.create_string_buffer(blocks * BLOCK_BYTES)
         self._words(
             out,
@@ -88,7 +88,7 @@ class Kernel:
         return out.raw
 
     def values(self, words: NDArray[np.uint32]) -> NDArray[np.float32]:
-        """The second stage alone: the standard normal variables made out of these words."""
+        """The second stage alone: the standard normal variables made from these words."""
         octets = words.tobytes()
         batches = len(octets) // BATCH_BYTES
         out = np.empty(batches * BATCH_VALUES, np.float32)
@@ -102,15 +102,15 @@ class Kernel:
         for vaes in (True, False):
             words = self.words(blocks, KEY, PLAIN, vaes)
             if words[:BLOCK_BYTES] != ENCRYPTED or words != counted:
-                raise FailedCheck("it does not encrypt and count as AES-256-CTR does")
+                raise FailedCheck("it fails the AES-256-CTR self-test")
         drawn = np.full(max(NOISE) + 1, np.nan, np.float32)
         self.fill(drawn, 1.0, KEY)
         if not np.allclose(drawn[list(NOISE)], list(NOISE.values()), rtol=1e-6, atol=0):
-            raise FailedCheck("it does not give the noise it should")
+            raise FailedCheck("it fails the noise self-test")
         total = drawn.copy()
         self.add([total], [3.0], KEY)
         if not np.allclose(total, 4 * drawn, rtol=1e-6, atol=0):
-            raise FailedCheck("it does not add noise as it should")
+            raise FailedCheck("it fails the addition self-test")
 
 
 def _exactly(size: int, octets: bytes) -> bytes:
@@ -121,12 +121,12 @@ def _exactly(size: int, octets: bytes) -> bytes:
 
 @cache
 def load() -> Kernel | None:
-    """The kernel that was built for this installation, if it can be used."""
+    """The kernel built for this installation, if it can be used."""
     return kernels.load(SOURCE, Kernel)
 
 
 def available() -> bool:
-    """Is the compiled kernel used for float32 noise here?
+    """Whether the compiled kernel is used for float32 noise.
 
     >>> available() in (True, False)
     True
@@ -135,8 +135,8 @@ def available() -> bool:
 
 
 def kernel_for(dtype: np.dtype[Any], source: NoiseSource) -> Kernel | None:
-    """The kernel, if it is the one to draw noise of this type from this source.
+    """The kernel, if it draws noise of this type from this source.
 
-    A seeded source is for repeating something, so it never depends on whether there is a kernel.
+    Seeded sources never use it, so that their noise does not depend on whether a kernel was built.
     """
     return None if source.is_seeded or dtype != np.float32 else load()

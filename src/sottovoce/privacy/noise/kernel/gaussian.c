@@ -1,20 +1,20 @@
-/* Gaussian noise for float32 arrays: AES-256 in counter mode, then the transform of Box and Muller.
+/* Gaussian noise for float32 arrays: AES-256 in counter mode, then the Box-Muller transform.
  *
  *     out[i] = (accumulate ? out[i] : 0) + std * z[i],    z[i] normal and independent
  *
- * Two stages take turns on a chunk that stays in the nearest cache. The cipher writes random words,
- * 8 or 16 blocks in flight, with VAES where the processor has it (the words are the same). The
- * transform makes 16 values out of three vectors of eight words:
+ * Two stages alternate on a chunk that fits the L1 cache. The cipher writes random words, 8 or 16
+ * blocks in flight, with VAES where the processor supports it (the words are the same). The
+ * transform makes 16 values from three vectors of eight words:
  *
  *     u in (0, 1) from 54 bits, an angle from 32 bits, r = sqrt(-2 ln u), z = r cos and r sin.
  *
- * No step branches on a random bit or looks one up in a table, so that neither time nor cache tells
- * anything about the noise. What separates z from a normal variable:
+ * No step branches on random bits or uses them as a table index, so that timing and cache reveal
+ * nothing about the noise. The deviation of z from a normal variable:
  *
  *   - arithmetic in float32 moves a value by less than 3.7e-7 of itself (6.2 times 2**-24);
  *   - the angle is a multiple of 2**-32 turns, which moves a value by less than 7.4e-10 r;
- *   - the radii are spaced by 6e-10 at 6, 4e-7 at 7 and 6e-4 at 8, and end at 8.73: of the
- *     probability, 3e-18 lies beyond.
+ *   - the radii are spaced by 6e-10 at 6, 4e-7 at 7 and 6e-4 at 8, and end at 8.73; the
+ *     probability beyond is 3e-18.
  */
 
 #include <immintrin.h>
@@ -24,7 +24,7 @@
 
 #define ROUNDS 14
 #define IN_FLIGHT 16    /* blocks; the cipher writes them in multiples of this number */
-#define BATCH 16        /* values made out of three vectors of words */
+#define BATCH 16        /* values made from three vectors of words */
 #define BATCH_BLOCKS 6  /* the same vectors, as blocks of the cipher */
 #define CHUNK (32 * BATCH)
 #define CHUNK_BLOCKS (32 * BATCH_BLOCKS)
@@ -132,7 +132,7 @@ MATH __m256 constant(float x) { return _mm256_set1_ps(x); }
 MATH __m256i whole(int x) { return _mm256_set1_epi32(x); }
 MATH __m256 multiply_add(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
 
-/* upper * 2**-24 + lower * 2**-55 for 24 and 31 bits: next to 0 as fine as anywhere. */
+/* upper * 2**-24 + lower * 2**-55 for 24 and 31 bits: the resolution near 0 is the same. */
 MATH __m256 fraction(__m256i upper, __m256i lower)
 {
     __m256 small = _mm256_mul_ps(_mm256_cvtepi32_ps(lower), constant(0x1p-55f));
@@ -154,8 +154,8 @@ MATH __m256 radius(__m256i word, __m256i finer)
     __m256 exponent = _mm256_cvtepi32_ps(_mm256_srai_epi32(bits, 23));
     bits = _mm256_add_epi32(_mm256_and_si256(bits, whole(0x7fffff)), root_half);
     __m256 f = _mm256_sub_ps(_mm256_castsi256_ps(bits), constant(1.0f));
-    /* Next to 1 a float32 is coarse, and so would be the small radii; 1 - u is not. The sign of
-     * the exponent chooses. */
+    /* Near 1 a float32 is too coarse for small radii; use 1 - u there. The sign of the exponent
+     * selects. */
     f = _mm256_blendv_ps(_mm256_sub_ps(_mm256_setzero_ps(), one_minus_u), f, exponent);
 
     /* ln(1 + f) = f - f**2 / 2 + f**3 p(f), p from the Cephes library. */
@@ -178,7 +178,7 @@ MATH __m256 radius(__m256i word, __m256i finer)
  * one bit chooses the side of the axis, and one exchanges x and y. */
 MATH void direction(__m256i word, __m256 *x, __m256 *y)
 {
-    /* An odd number of 2**-33 turns, so that positive and negative angles are alike. */
+    /* An odd number of 2**-33 turns, so that positive and negative angles are symmetric. */
     __m256i turn = _mm256_or_si256(_mm256_srai_epi32(_mm256_slli_epi32(word, 2), 1), whole(1));
     __m256 angle = _mm256_mul_ps(_mm256_cvtepi32_ps(turn), constant(6.283185307f * 0x1p-33f));
     __m256 square = _mm256_mul_ps(angle, angle);
@@ -224,14 +224,14 @@ AVX2 static void transform(float *out, size_t n, const __m256i *words, float std
     }
 }
 
-/* ---- What a program calls --------------------------------------------------------------- */
+/* ---- Public functions ------------------------------------------------------------------- */
 
 static Cipher *best_cipher(void)
 {
     return __builtin_cpu_supports("vaes") ? cipher_vaes : cipher_aesni;
 }
 
-/* Does this processor have the instructions? Nothing else here may be called if it has not. */
+/* Whether this processor has the required instructions. Call nothing else here if it has not. */
 int sottovoce_noise_supported(void)
 {
     __builtin_cpu_init();
@@ -239,8 +239,8 @@ int sottovoce_noise_supported(void)
         && __builtin_cpu_supports("fma");
 }
 
-/* Noise for `count` arrays, each of its own size and deviation. The key must be new in every call:
- * the counter starts at zero and runs on through all arrays. */
+/* Noise for `count` arrays, each with its own size and standard deviation. Every call needs a new
+ * key: the counter starts at zero and continues through all arrays. */
 void sottovoce_noise(float *const *outs, const size_t *sizes, const float *stds, size_t count,
                      int accumulate, const uint8_t key[32])
 {
@@ -257,7 +257,7 @@ void sottovoce_noise(float *const *outs, const size_t *sizes, const float *stds,
 }
 
 /* For tests, the first stage alone: AES-256 of `first`, `first` + 1 and so on, big-endian numbers
- * whose lower 64 bits count. `without_vaes` takes the cipher for older processors. */
+ * whose lower 64 bits count. `without_vaes` selects the cipher for older processors. */
 void sottovoce_noise_words(uint8_t *out, size_t blocks, int without_vaes, const uint8_t key[32],
                            const uint8_t first[16])
 {

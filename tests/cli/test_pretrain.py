@@ -8,7 +8,7 @@ from tests.conftest import RunCli
 from tests.nlu.tiny import tiny_bert
 
 from sottovoce.nlu.encoders.bert import Bert, save_encoder
-from sottovoce.nlu.pretraining import load_reading
+from sottovoce.nlu.pretraining import load_readout
 
 COMMANDS = [
     {"tokens": ["call", "mum"], "slots": ["O", "B-who"], "intent": "call"},
@@ -49,7 +49,7 @@ def test_labelled_corpora_make_an_encoder_with_statistics(
     assert record == json.loads((out / "pretraining.json").read_text())
     assert record["sources"] == [{"name": "commands", "utterances": 3}]
     assert record["steps"] == 2
-    encoder, readout = load_reading(out)
+    encoder, readout = load_readout(out)
     assert readout.sizes == (encoder.width, encoder.summary_width)
     assert not (out / "checkpoint.pt").exists()
 

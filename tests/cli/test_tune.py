@@ -13,7 +13,7 @@ from tests.nlu.small import OPTIONS, SMALL, small_parts, write_parts
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.fit.settings import Settings
 from sottovoce.nlu.runs import search
-from sottovoce.nlu.runs.search import Grid, Trial, chosen, guarantee_of_choice, searched
+from sottovoce.nlu.runs.search import Grid, Trial, chosen, guarantee_of_choice, search_cost
 from sottovoce.privacy.accounting import account
 from sottovoce.privacy.facts import Contribution, NoisySum, Sampling
 from sottovoce.privacy.guarantee import Guarantee, Relation, Unit
@@ -190,7 +190,7 @@ def test_batches_of_two_trials_are_not_disjoint() -> None:
         ledger=ledger,
         seconds=1.0,
     )
-    two = guarantee_of_choice(searched([trial, trial], charge=True), trial)
+    two = guarantee_of_choice(search_cost([trial, trial], charge=True), trial)
     assert two.epsilon > 1.6 * trial.guarantee.epsilon
     # The twin: in one pool they would have been free.
     ledger.spend(shuffled, 5)

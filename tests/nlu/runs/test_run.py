@@ -22,7 +22,7 @@ TOKENS = [utterance.tokens for utterance in UTTERANCES]
 
 def made(encoder: Encoder, plan: ReadoutPlan | None = None) -> JointModel:
     readout = Readout(encoder.width, encoder.summary_width, plan)
-    readout.learn(encoder, TOKENS)
+    readout.fit(encoder, TOKENS)
     model = JointModel(SCHEMA, encoder, readout)
     shake(model)
     return model
@@ -37,7 +37,7 @@ def same(one: JointModel, other: JointModel) -> None:
 
 def test_a_clc_run_both_ways(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = made(tiny_clc(), ReadoutPlan(evening=Whitening.WHITEN, components=5, window=1))
+    model = made(tiny_clc(), ReadoutPlan(whitening=Whitening.WHITEN, components=5, window=1))
     save_run(tmp_path / "run", model, RUN)
     loaded = load_run(tmp_path / "run")
     same(model, loaded.model)

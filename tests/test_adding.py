@@ -575,7 +575,7 @@ def test_a_model_folder_does_not_decide_what_is_imported(
 def test_an_encoder_is_registered_under_the_name_it_is_saved_by() -> None:
     from sottovoce.nlu.encoders import Encoder
 
-    with pytest.raises(InvalidInput, match="the name that it is saved under"):
+    with pytest.raises(InvalidInput, match="whose kind is its registered name"):
         ENCODERS.register("other", Encoder)
 
 

@@ -83,7 +83,7 @@ def test_bad_input_is_one_sentence(run_cli: RunCli, tmp_path: Path, start: Path)
     bare.write_text("call mum\n")
     for arguments, expected in (
         (("--labelled", bare), "Expected intents or slots in the corpus bare, found none."),
-        (("--labelled", bare, bare), "Expected sources of different names, got bare twice."),
+        (("--labelled", bare, bare), "Expected sources with different names, got bare twice."),
         (("--labelled", tmp_path), "Expected a file such as train.jsonl"),
         ((bare, "--learning-rate", -1), "Expected learning_rate"),
     ):

@@ -93,7 +93,7 @@ class Assistant:
     def evaluate(
         self, data: Any, *, columns: Columns | Mapping[str, str] | None = None
     ) -> Evaluation:
-        """Scores on labelled data, with 95 % intervals. No guarantee covers scores on private data."""
+        """Scores on labelled data, with 95 % intervals. No guarantee covers private data here."""
         utterances = read_utterances(data, columns=columns)
         if not any(utterance.intent for utterance in utterances):
             raise InvalidInput(

@@ -93,7 +93,7 @@ def test_json_both_ways() -> None:
 
 def test_refusals() -> None:
     encoded = Encoded(torch.ones(1, 1, 2), torch.ones(1, 2), torch.ones(1, 1, dtype=torch.bool))
-    with pytest.raises(InvalidInput, match="call learn"):
+    with pytest.raises(InvalidInput, match="call fit"):
         Readout(2, 2, ReadoutPlan(whitening=Whitening.WHITEN))(encoded)
     with pytest.raises(InvalidInput, match="whitening"):
         ReadoutPlan(components=3)

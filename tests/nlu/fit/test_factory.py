@@ -127,7 +127,7 @@ def test_a_vocabulary_that_nobody_can_pay(
 
 def test_a_vocabulary_needs_a_folder() -> None:
     settings = Settings(**SMALL | {"vocabulary": "dp"}, method=Method.DP_SGD, epsilon=1.0)
-    with pytest.raises(InvalidInput, match="run folder and one process"):
+    with pytest.raises(InvalidInput, match="run folder and a single process"):
         built(settings)
 
 

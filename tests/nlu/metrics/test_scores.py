@@ -76,7 +76,7 @@ def test_what_does_not_belong_together() -> None:
     one, other = utterance(("a",), ("O",), ""), utterance(("b",), ("O",), "")
     with pytest.raises(InvalidInput, match=r"the 2 utterances of the reference, got 1\."):
         score([one, one], [one])
-    with pytest.raises(InvalidInput, match="got 'a' and 'b' as utterance 2"):
+    with pytest.raises(InvalidInput, match="got different words in utterance 2"):
         score([one, one], [one, other])
 
 

@@ -51,7 +51,7 @@ def test_most_asked_pieces_are_hidden_and_no_other_is_touched() -> None:
     pieces = torch.full((100, 200), 4)
     asked = torch.zeros(pieces.shape, dtype=torch.bool)
     asked[:, ::2] = True
-    shown = model._spoil(pieces, asked, torch.Generator().manual_seed(0))
+    shown = model._corrupt(pieces, asked, torch.Generator().manual_seed(0))
     assert torch.equal(shown[~asked], pieces[~asked])
     hidden = float((shown[asked] == model.mask).float().mean())
     kept = float((shown[asked] == 4).float().mean())

@@ -70,7 +70,7 @@ class Clc(Encoder):
         tune_words: bool = True,
         characters: Characters | None = None,
     ) -> None:
-        """`vectors` initialise the rows of listed words; without `tune_words` the table is frozen."""
+        """`vectors` initialise the rows of listed words; `tune_words=False` freezes the table."""
         super().__init__()
         self.vocabulary, self.characters = words, characters or Characters()
         shape = shape or ClcShape()

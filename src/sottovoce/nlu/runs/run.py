@@ -174,7 +174,7 @@ def _leave_out_public(model: JointModel, state: dict[str, Tensor]) -> dict[str, 
     if source is None:
         raise InvalidInput(
             "Expected an encoder loaded from a folder or the hub, to refer to, got another: save "
-            "the run with self_contained=True."
+            "the run self-contained."
         )
     public = _public_state(source)
     same = sorted(

@@ -504,7 +504,7 @@ def test_a_corpus_format_is_known_by_its_name_and_the_end_of_names(
 def test_the_ends_of_names_belong_to_one_format(loaded: str) -> None:
     made = sys.modules[loaded]
     taken = made.Format(read=made.read_pipes, write=made.write_pipes, suffixes=(".csv",))
-    with pytest.raises(InvalidInput, match=r"no other format has, got '\.csv'"):
+    with pytest.raises(InvalidInput, match=r"no other format uses, got '\.csv'"):
         FORMATS.register("mine", taken)
     assert "mine" not in FORMATS
 

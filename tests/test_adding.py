@@ -471,7 +471,7 @@ def test_a_membership_attack_that_needs_references_says_so() -> None:
 
     MEMBERSHIP.register("mean", MembershipAttack(mean, needs_references=True))
     tried = Candidates(members=(said("a"),), non_members=(said("b"),))
-    with pytest.raises(InvalidInput, match="what the attack mean needs"):
+    with pytest.raises(InvalidInput, match="the inputs of the attack mean"):
         audit_model(lambda records: [-1.0], tried, attacks=["mean"])
     result = audit_model(
         lambda records: [-1.0] * len(records), tried, attacks=["mean"], models=2,

@@ -137,7 +137,7 @@ class Readout(nn.Module):
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The same readout; its statistics are loaded with the weights."""
         plan = dict(data["plan"])
-        if "evening" in plan:  # the name of this field in version 0.1.0
+        if "evening" in plan:  # the former name of this field
             plan["whitening"] = plan.pop("evening")
         return cls(data["width"], data["summary_width"], ReadoutPlan(**plan))
 

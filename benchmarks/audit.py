@@ -126,7 +126,7 @@ def attack(
     )
     size = scale.size
     shadow = fresh(public[:size], tuple(sorted({u.intent for u in public})))
-    teacher = ShadowAttack.learn(
+    teacher = ShadowAttack.fit(
         *(sorted_features(shadow.probabilities(half)) for half in (public[:size], public[size:]))
     )
     members, non_members = (

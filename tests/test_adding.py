@@ -471,7 +471,7 @@ def test_a_membership_attack_that_needs_references_says_so() -> None:
 
     MEMBERSHIP.register("mean", MembershipAttack(mean, needs_references=True))
     tried = Candidates(members=(said("a"),), non_members=(said("b"),))
-    with pytest.raises(InvalidInput, match="what the attack mean needs"):
+    with pytest.raises(InvalidInput, match="the inputs of the attack mean"):
         audit_model(lambda records: [-1.0], tried, attacks=["mean"])
     result = audit_model(
         lambda records: [-1.0] * len(records), tried, attacks=["mean"], models=2,
@@ -504,7 +504,7 @@ def test_a_corpus_format_is_known_by_its_name_and_the_end_of_names(
 def test_the_ends_of_names_belong_to_one_format(loaded: str) -> None:
     made = sys.modules[loaded]
     taken = made.Format(read=made.read_pipes, write=made.write_pipes, suffixes=(".csv",))
-    with pytest.raises(InvalidInput, match=r"no other format has, got '\.csv'"):
+    with pytest.raises(InvalidInput, match=r"no other format uses, got '\.csv'"):
         FORMATS.register("mine", taken)
     assert "mine" not in FORMATS
 
@@ -575,7 +575,7 @@ def test_a_model_folder_does_not_decide_what_is_imported(
 def test_an_encoder_is_registered_under_the_name_it_is_saved_by() -> None:
     from sottovoce.nlu.encoders import Encoder
 
-    with pytest.raises(InvalidInput, match="the name that it is saved under"):
+    with pytest.raises(InvalidInput, match="whose kind is its registered name"):
         ENCODERS.register("other", Encoder)
 
 

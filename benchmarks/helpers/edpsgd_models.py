@@ -17,7 +17,7 @@ from sottovoce.nlu.encoders.tuning import tune
 from sottovoce.nlu.encoders.whitening import Readout
 from sottovoce.nlu.encoders.words import Words, words_of_vectors
 from sottovoce.nlu.fit.factory import tuning_of
-from sottovoce.nlu.fit.recipes import ModelKind, reading_for
+from sottovoce.nlu.fit.recipes import ModelKind, readout_recipe
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.schema import Schema
 from sottovoce.privacy.recipes import Decay
@@ -184,10 +184,10 @@ def _started(model: JointModel) -> JointModel:
 
 def _frozen(name: str) -> tuple[Kept, Readout]:
     """As `sottovoce train` reads a frozen encoder: evened out by made-up, hence public, text."""
-    reading = reading_for("frozen")
-    bert = Bert.load(name, layers=reading.layers, summary=reading.summary)
+    recipe = readout_recipe("frozen")
+    bert = Bert.load(name, layers=recipe.layers, summary=recipe.summary)
     tune(bert, tuning_of("frozen"))
-    readout = Readout(bert.width, bert.summary_width, reading.plan)
+    readout = Readout(bert.width, bert.summary_width, recipe.plan)
     public = (u.tokens for domain in DOMAINS for u in generate(domain, size=300, seed=2))
-    readout.learn(bert, public)
+    readout.fit(bert, public)
     return Kept(bert), readout

@@ -118,7 +118,7 @@ class Group:
         if name not in self._attacks:
             cell = self._cell(name)
             tried = cell.tried
-            self._attacks[name] = ShadowAttack.learn(
+            self._attacks[name] = ShadowAttack.fit(
                 cell.features(tried.members), cell.features(tried.non_members)
             )
         return self._attacks[name]

@@ -236,7 +236,7 @@ def test_a_search_is_not_shaken_off(run_cli: RunCli, tmp_path: Path) -> None:
     other_unit = ("--unit", "user", "--batch-size", 5)
     result = run_cli("train", data, "--settings", best, *other_unit, "-o", tmp_path / "other")
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert "its cost cannot be added" in result.stderr
+    assert "the costs cannot be added" in result.stderr
     cut = {key: value for key, value in found["ledger"].items() if key != "records"}
     damages: tuple[dict[str, object], ...] = (
         {"ledger": None},

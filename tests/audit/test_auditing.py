@@ -90,7 +90,7 @@ def test_what_cannot_run_is_noted() -> None:
 
 @pytest.mark.parametrize("attack", [Attack.SHADOW, Attack.LIRA, Attack.RMIA, Attack.ONE_RUN])
 def test_what_was_asked_for_and_cannot_run_is_refused(attack: Attack) -> None:
-    with pytest.raises(InvalidInput, match=f"Expected what the attack {attack} needs, but no "):
+    with pytest.raises(InvalidInput, match=f"Expected the inputs of the attack {attack}, but no "):
         audit_model(knows(TRIED.members), TRIED, attacks=[attack])
 
 

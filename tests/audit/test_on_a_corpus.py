@@ -59,7 +59,7 @@ def test_references_shadows_and_losses_find_members(
     )
     public = list(generate("video", size=2 * SIZE, seed=6))
     shadow = by_heart(public[:SIZE], schema("video").intents)
-    attack = ShadowAttack.learn(
+    attack = ShadowAttack.fit(
         features_of(shadow, public[:SIZE]), features_of(shadow, public[SIZE:])
     )
     outcomes = membership_attacks(

@@ -90,7 +90,7 @@ def test_convert_says_in_words_what_it_rejected(run_cli: RunCli, tmp_path: Path)
     assert result.stderr == (
         "Repaired the labels of 1 records.\n"
         "Rejected 1 records, such as:\n"
-        "  2: Expected a JSON object, got '[]'.\n"
+        "  2: Expected a JSON object, got an empty list.\n"
     )
 
 
@@ -228,7 +228,7 @@ def test_make_writes_a_built_in_corpus(run_cli: RunCli, tmp_path: Path) -> None:
         ("convert calls.jsonl -o out.jsonl --line-limit 0", "Invalid value for '--line-limit'"),
         ("convert calls.jsonl -o out.jsonl --line-limit 9", "line 1: Expected at most 9 bytes"),
         ("convert calls.jsonl -o out.jsonl --text-column utt", "column names only for"),
-        ("convert calls.jsonl -o out.csv --id-column user", "for every field, got 'user' twice"),
+        ("convert calls.jsonl -o out.csv --id-column user", "different column per field, got"),
         ("convert calls.jsonl -o out.conll --from conll", "calls.jsonl, line 1: Expected"),
         ("convert calls.jsonl -o out.conll --from csv", "calls.jsonl, line 1: Expected"),
         ("convert calls.jsonl -o out.conll --from parquet", "Expected a Parquet file"),

@@ -83,7 +83,7 @@ def test_what_does_not_fit(run_cli: RunCli, right: Path, tmp_path: Path) -> None
     other = written(tmp_path / "other.jsonl", RIGHT[::-1])
     cases = {
         (right, short): "as many hypotheses as the 2 utterances of the reference, got 1.",
-        (right, other): "Expected the same words in both",
+        (right, other): "Expected the same words in reference and hypothesis",
         (right, tmp_path / "none.jsonl"): "found nothing there",
         ("-", "-"): "got - twice",
     }

@@ -8,7 +8,7 @@ from tests.conftest import RunCli
 from tests.nlu.tiny import tiny_bert
 
 from sottovoce.nlu.encoders.bert import Bert, save_encoder
-from sottovoce.nlu.pretraining import load_reading
+from sottovoce.nlu.pretraining import load_readout
 
 COMMANDS = [
     {"tokens": ["call", "mum"], "slots": ["O", "B-who"], "intent": "call"},
@@ -49,7 +49,7 @@ def test_labelled_corpora_make_an_encoder_with_statistics(
     assert record == json.loads((out / "pretraining.json").read_text())
     assert record["sources"] == [{"name": "commands", "utterances": 3}]
     assert record["steps"] == 2
-    encoder, readout = load_reading(out)
+    encoder, readout = load_readout(out)
     assert readout.sizes == (encoder.width, encoder.summary_width)
     assert not (out / "checkpoint.pt").exists()
 
@@ -83,7 +83,7 @@ def test_bad_input_is_one_sentence(run_cli: RunCli, tmp_path: Path, start: Path)
     bare.write_text("call mum\n")
     for arguments, expected in (
         (("--labelled", bare), "Expected intents or slots in the corpus bare, found none."),
-        (("--labelled", bare, bare), "Expected sources of different names, got bare twice."),
+        (("--labelled", bare, bare), "Expected sources with different names, got bare twice."),
         (("--labelled", tmp_path), "Expected a file such as train.jsonl"),
         ((bare, "--learning-rate", -1), "Expected learning_rate"),
     ):

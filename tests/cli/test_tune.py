@@ -13,7 +13,7 @@ from tests.nlu.small import OPTIONS, SMALL, small_parts, write_parts
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.fit.settings import Settings
 from sottovoce.nlu.runs import search
-from sottovoce.nlu.runs.search import Grid, Trial, chosen, guarantee_of_choice, searched
+from sottovoce.nlu.runs.search import Grid, Trial, chosen, guarantee_of_choice, search_cost
 from sottovoce.privacy.accounting import account
 from sottovoce.privacy.facts import Contribution, NoisySum, Sampling
 from sottovoce.privacy.guarantee import Guarantee, Relation, Unit
@@ -109,7 +109,7 @@ def test_a_search_goes_on_where_it_stopped(
     next((tmp_path / "private/trials").iterdir()).write_text("{")
     damaged = run_cli("tune", data, *OPTIONS, *PRIVATE, *ONE_RATE, "-o", tmp_path)
     assert (damaged.exit_code, damaged.stderr.count("\n")) == (2, 1)
-    assert "delete it to train it again" in damaged.stderr
+    assert "delete the file to repeat the trial" in damaged.stderr
 
 
 def test_a_random_part_of_the_grid_is_drawn_once(
@@ -130,7 +130,7 @@ def test_a_random_part_of_the_grid_is_drawn_once(
     ("options", "sentence"),
     [
         (("--clip-norm", "one"), "Expected numbers such as 0.1,0.5,1 for --clip-norm, got 'one'."),
-        (("--method", "dp-sgd", "--tau", "0.1"), "Expected a decay to try values of tau with"),
+        (("--method", "dp-sgd", "--tau", "0.1"), "Expected a decay with values of tau to try"),
         (("--method", "dp-sgd", "--epsilon", 1, "--noise-multiplier", "1,2"), "got both"),
         (("--method", "dp-sgd", "--clip-norm", "0,1"), "Expected clip_norm > 0"),
         (("--labels", "x", "--public-labels"), "does not exist"),
@@ -190,7 +190,7 @@ def test_batches_of_two_trials_are_not_disjoint() -> None:
         ledger=ledger,
         seconds=1.0,
     )
-    two = guarantee_of_choice(searched([trial, trial], charge=True), trial)
+    two = guarantee_of_choice(search_cost([trial, trial], charge=True), trial)
     assert two.epsilon > 1.6 * trial.guarantee.epsilon
     # The twin: in one pool they would have been free.
     ledger.spend(shuffled, 5)

@@ -74,19 +74,19 @@ def test_iob1_is_refused_when_strict_and_repaired_when_lenient() -> None:
 @pytest.mark.parametrize(
     ("block", "place", "complaint"),
     [
-        (b"call O\nmum\n", 4, "Expected a token and a label, got 'mum'"),
+        (b"call O\nmum\n", 4, "Expected a token and a label, got a single column"),
         (b"call O\nmum X-who\n", 3, "Expected O, B-type or I-type"),
         (b"call O\ncaf\xe9 O\n", 4, "the byte 0xe9"),
         (b"a\x00 O\n", 3, "NUL"),
         (b"# id = 7\n", 3, "at least one token"),
-        (b"# id = 7\n# id = 8\na O\n", 4, "Expected every field once, got a second 'id'"),
-        (b'# id = 7\n# json = {"id": 8}\na O\n', 4, "got a second 'id'"),
-        (b"# tokens = 7\na O\n", 3, "got a second 'tokens'"),
+        (b"# id = 7\n# id = 8\na O\n", 4, "Expected every field once, got 'id' twice"),
+        (b'# id = 7\n# json = {"id": 8}\na O\n', 4, "got 'id' twice"),
+        (b"# tokens = 7\na O\n", 3, "got 'tokens' twice"),
         (b"# json = {\na O\n", 3, "Expected a JSON object"),
         (b"# text = b\na O\n", 3, "Expected token 0"),
-        (b"\tO\n", 3, "got '' at token 0"),
-        (b"long O\n" * 20, 17, "at most 100 bytes an utterance"),
-        (b"x" * 101 + b" O\n", 3, "at most 100 bytes an utterance"),
+        (b"\tO\n", 3, "got an empty string as token 0"),
+        (b"long O\n" * 20, 17, "at most 100 bytes per utterance"),
+        (b"x" * 101 + b" O\n", 3, "at most 100 bytes per utterance"),
     ],
 )
 def test_bad_block_is_refused_with_its_place(block: bytes, place: int, complaint: str) -> None:

@@ -73,12 +73,12 @@ def test_other_programs_can_read_what_is_written() -> None:
         (b" ,1,,,", "at least one token"),
         (b'call,1,"O O",,', "one slot label for each of 1 tokens, got 2"),
         (b'call,1,"[]",,', "one slot label for each of 1 tokens, got 0"),
-        (b'call,1,"[O]",,', "Expected slots parted by blanks or a JSON list"),
+        (b'call,1,"[O]",,', "Expected slots separated by spaces or as a JSON list"),
         (b'call,1,"[1]",,', "Expected slots to be a list of strings"),
         (b'"call" mum,1,O,,', "Expected CSV, got"),
         (b"call,1,O,7,", "Expected a JSON object"),
-        (b'call,1,O,"{""id"": 7}",', "Expected every field once, got a second 'id'"),
-        (b'call,1,O,"{""day"": 7}",', "Expected every field once, got a second 'day'"),
+        (b'call,1,O,"{""id"": 7}",', "Expected every field once, got 'id' twice"),
+        (b'call,1,O,"{""day"": 7}",', "Expected every field once, got 'day' twice"),
         (b"x" * 140_000 + b",1,O,,", "field larger than field limit"),
     ],
 )
@@ -101,7 +101,7 @@ def test_iob1_labels_are_repaired_when_lenient() -> None:
     ("header", "columns", "complaint"),
     [
         ("utt,id", Columns(), "Expected a column 'text', got 'utt', 'id'"),
-        ("text,id", Columns(text="utt"), "'text' too; rename or drop it"),
+        ("text,id", Columns(text="utt"), "'text' as well: rename or drop it"),
         ("utt,id", Columns(text="utt", user="who"), "Expected a column 'who'"),
         ("text,text", Columns(), "Expected every column once, got 'text' twice"),
         ('"text', Columns(), "Expected CSV, got unexpected end of data"),
@@ -126,5 +126,5 @@ def test_line_over_the_limit_ends_the_reading_even_when_lenient() -> None:
 
 
 def test_two_fields_may_not_share_a_column() -> None:
-    with pytest.raises(InvalidInput, match="another column for every field, got 'user' twice"):
+    with pytest.raises(InvalidInput, match="a different column per field, got 'user' twice"):
         Columns(id="user")

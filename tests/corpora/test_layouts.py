@@ -123,10 +123,10 @@ def test_slurp_is_read_with_slots(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entities", "refusal"),
     [
-        ([{"span": [2, 4], "type": "date"}], "span of neighbouring tokens"),
+        ([{"span": [2, 4], "type": "date"}], "span of adjacent tokens"),
         ([{"span": [9], "type": "date"}], "span within 6 tokens"),
         ([{"span": [2], "type": "a"}, {"span": [2], "type": "b"}], "do not overlap"),
-        ([{"type": "date"}], "a record of SLURP"),
+        ([{"type": "date"}], "a SLURP record"),
     ],
 )
 def test_slurp_with_wrong_spans_is_refused(
@@ -175,5 +175,5 @@ def test_a_page_without_examples_is_no_corpus(tmp_path: Path) -> None:
 
 
 def test_rasa_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="only read"):
+    with pytest.raises(InvalidInput, match="read-only"):
         write(tmp_path / "nlu.yml", [])

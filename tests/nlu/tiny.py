@@ -7,12 +7,12 @@ from torch import nn
 from sottovoce.corpora import Utterance
 from sottovoce.nlu.encoders.bert import Bert
 from sottovoce.nlu.encoders.clc import Clc, ClcShape
-from sottovoce.nlu.encoders.pieces import Marks, Pieces
+from sottovoce.nlu.encoders.pieces import Pieces, SpecialTokens
 from sottovoce.nlu.encoders.words import Words
 from sottovoce.nlu.schema import Schema
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "call", "mum", "##my", "play", "jazz", "stop", "##s"]
-MARKS = Marks(start=2, end=3, unknown=1, padding=0)
+MARKS = SpecialTokens(start=2, end=3, unknown=1, padding=0)
 
 UTTERANCES = (
     Utterance(tokens=("call", "mummy"), slots=("O", "B-who"), intent="call"),

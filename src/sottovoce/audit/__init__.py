@@ -1,8 +1,8 @@
-"""Audit: what a finished model really leaks.
+"""Privacy audit of a trained model.
 
-`attacks` find members from scores, `canaries` and `bounds` turn guesses into lower bounds on
-epsilon, `exposure` measures how far a planted secret is given away, and `result` is the audit.json
-of a run. Everything works on scoring functions; no framework is loaded.
+`attacks` infer membership from scores, `canaries` and `bounds` turn guesses into lower bounds on
+epsilon, `exposure` measures the memorisation of planted secrets, and `result` is the audit.json of
+a run. All of them use scoring functions only; no framework is imported.
 """
 
 from sottovoce.audit.attacks import (

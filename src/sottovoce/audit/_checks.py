@@ -1,4 +1,4 @@
-"""Checks of arguments that only an audit needs: shares, confidences and arrays of scores."""
+"""Argument checks of the audit: counts, confidences and arrays of scores."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ def confidence(value: float) -> float:
 
 
 def part_of(name: str, value: int, whole: str, size: int) -> int:
-    """Return `value` if that many can be among `size`.
+    """Return `value` if it is between 0 and `size`.
 
     >>> part_of("correct", 11, "guesses", 10)
     Traceback (most recent call last):
@@ -34,7 +34,7 @@ def part_of(name: str, value: int, whole: str, size: int) -> int:
 
 
 def scores(name: str, values: ArrayLike, *, size: int | None = None) -> Scores:
-    """A vector of numbers, none of them NaN: a score that cannot be compared hides a failure.
+    """A vector of numbers without NaN, because comparisons with NaN would hide an error.
 
     >>> scores("the losses", [0.5, float("nan")])
     Traceback (most recent call last):
@@ -53,7 +53,7 @@ def scores(name: str, values: ArrayLike, *, size: int | None = None) -> Scores:
 
 
 def table(name: str, values: ArrayLike, *, columns: int | None = None) -> Scores:
-    """A table of numbers, one row a model or a record, none of them NaN."""
+    """A table of numbers without NaN, one row per model or record."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 2 or array.size == 0:
         raise InvalidInput(f"Expected {name} as a table of numbers, got the shape {array.shape}.")
@@ -64,7 +64,7 @@ def table(name: str, values: ArrayLike, *, columns: int | None = None) -> Scores
 
 
 def flags(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Flags:
-    """Booleans of this shape; numbers are refused, because an index array would pass unseen.
+    """Booleans of this shape; numbers are refused, because they could be an index array.
 
     >>> flags("included", [True, False], (3,))
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""One call that runs every attack for which there is what it needs, and says which it left out."""
+"""Run all attacks whose inputs are available, and report which were skipped."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -40,18 +40,18 @@ def audit_model(
     source: NoiseSource | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> AuditResult:
-    """Audit a finished model by its scores; `attacks` None means all that can run.
+    """Audit a trained model by its scores; `attacks=None` runs all that can run.
 
-    Attacks that were registered run with the others (see `attacks.membership.ATTACKS`).
+    Registered attacks are included (see `attacks.membership.ATTACKS`).
 
     LiRA and RMIA need `train`, which trains a reference model (`models` of them, saved in
     `folder`, counted by `progress`); the shadow attack needs `shadow`, the membership scores of an
-    attack model that a shadow model has taught; the one-run audit needs the `canaries` that were
-    in the training data, and takes delta from the guarantee unless it is given, and a tenth of the
-    canaries for guesses unless another number was fixed beforehand.
+    attack model trained on a shadow model; the one-run audit needs the `canaries` that were in the
+    training data. Its delta defaults to that of the guarantee, its number of guesses to a tenth of
+    the canaries; any other number must be fixed in advance.
 
-    >>> said = [Utterance(tokens=(word,), slots=("O",)) for word in "abcdef"]
-    >>> tried = Candidates(members=tuple(said[:3]), non_members=tuple(said[3:]))
+    >>> records = [Utterance(tokens=(word,), slots=("O",)) for word in "abcdef"]
+    >>> tried = Candidates(members=tuple(records[:3]), non_members=tuple(records[3:]))
     >>> result = audit_model(lambda records: [-ord(r.text) / 100 for r in records], tried)
     >>> result.strongest.attack, result.strongest.auc
     ('loss threshold', 1.0)
@@ -77,7 +77,7 @@ def audit_model(
     missing = {attack: lacking[attack] for attack in wanted if lacking.get(attack)}
     if attacks is not None and missing:
         attack, reason = next(iter(missing.items()))
-        raise InvalidInput(f"Expected what the attack {attack} needs, but {reason}.")
+        raise InvalidInput(f"Expected the inputs of the attack {attack}, but {reason}.")
     ran = [attack for attack in wanted if attack not in missing]
     references = None
     if train is not None and referring & set(ran):

@@ -1,8 +1,8 @@
-"""Who may stand trial: members and non-members that the attack could tell apart at all.
+"""Selection of members and non-members for an attack, without duplicates.
 
-A test sentence that was also in the training data is no non-member, and a sentence said ten times
-is one observation, not ten. Both are left out, and how many is part of the result: real corpora
-repeat themselves ("call mum").
+A test sentence that is also in the training data is not a non-member, and ten copies of a sentence
+are one observation. Both are left out, and their numbers are part of the result, because real
+corpora have many duplicates ("call mum").
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,7 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """Records that were not tried, and why."""
+    """Numbers of records left out, by reason."""
 
     in_training: int = 0
     """Test records whose words are also in the training data."""
@@ -29,7 +29,7 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidates(Generic[Record]):
-    """As many members as non-members, all distinct."""
+    """Equal numbers of distinct members and non-members."""
 
     members: tuple[Record, ...]
     non_members: tuple[Record, ...]
@@ -37,7 +37,7 @@ class Candidates(Generic[Record]):
 
 
 def words(utterance: Utterance) -> str:
-    """What makes two utterances the same sentence: their words, whatever case or label.
+    """The key for duplicates: the words of an utterance, ignoring case and labels.
 
     >>> words(Utterance(tokens=("Call", "mum"), slots=("O", "O"))) == "call mum"
     True
@@ -53,7 +53,7 @@ def candidates(
     source: NoiseSource,
     most: int | None = None,
 ) -> Candidates[Record]:
-    """Distinct members from `training` and as many non-members from `test`, drawn by `source`.
+    """Distinct members from `training` and equally many non-members from `test`, drawn at random.
 
     >>> tried = candidates(["a", "b", "b", "c"], ["b", "d", "e", "e"], sentence=str,
     ...                    source=NoiseSource.seeded(1))
@@ -91,6 +91,6 @@ def _distinct(records: Iterable[Record], sentence: Callable[[Record], str]) -> l
 
 
 def _drawn(records: Sequence[Record], size: int, source: NoiseSource) -> tuple[Record, ...]:
-    """A uniform sample in the order of the corpus."""
+    """A uniform sample in corpus order."""
     places = sorted(source.words(len(records)).argsort(kind="stable")[:size].tolist())
     return tuple(records[place] for place in places)

@@ -1,13 +1,13 @@
-"""Exposure of a secret (Carlini et al. 2019): how far the model prefers it to what it might be.
+"""Exposure of a secret (Carlini et al. 2019): its rank among all candidates, in bits.
 
     exposure = log2(number of candidates) - log2(rank of the secret among them)
 
 A secret at rank 1 of 10^7 has all of its 23.3 bits exposed; one at a random rank has 1.44 bits on
-average. Where the candidates are too many to try, the share that beats the secret is estimated
-from a random sample, with a Clopper-Pearson interval. No curve is fitted beyond the sample.
+average. If there are too many candidates to score, the fraction ranked ahead of the secret is
+estimated from a random sample, with a Clopper-Pearson interval. No distribution is fitted to
+extrapolate beyond the sample.
 
-Exposure asks whether a model prefers the number it was trained on to all others that could have
-stood in its place, so the places are spelled out: 10^digits candidates, all equally likely.
+The candidates are all 10^digits numbers of a format, equally likely before training.
 """
 
 import math
@@ -32,7 +32,7 @@ _MOST_DIGITS = 18  # candidates are numbered with 63 bits
 
 @dataclass(frozen=True, kw_only=True)
 class SecretFormat:
-    """A carrier such as "call # # #", in which each # is one digit, a token of its own.
+    """A carrier such as "call # # #", in which each # is one digit and one token.
 
     >>> calls = SecretFormat(carrier="call # # #", intent="call", slot="phone_number")
     >>> calls.size, calls.utterance(42).text, calls.utterance(42).slots
@@ -56,11 +56,11 @@ class SecretFormat:
 
     @property
     def size(self) -> int:
-        """How many secrets are possible."""
+        """The number of possible secrets."""
         return int(10**self.digits)
 
     def utterance(self, secret: int) -> Utterance:
-        """The utterance with this secret in it."""
+        """The utterance that contains this secret."""
         if not 0 <= secret < self.size:
             raise InvalidInput(f"Expected a secret from 0 to {self.size - 1}, got {secret}.")
         written = iter(f"{secret:0{self.digits}d}")
@@ -73,7 +73,7 @@ class SecretFormat:
         return Utterance(tokens=tuple(tokens), slots=tuple(slots), intent=self.intent)
 
     def draw(self, count: int, source: NoiseSource) -> list[int]:
-        """Distinct secrets to plant."""
+        """Distinct random secrets to plant."""
         _validate.at_least_one("count", count)
         if count > self.size:
             raise InvalidInput(f"Expected at most {self.size} distinct secrets, got {count}.")
@@ -83,7 +83,7 @@ class SecretFormat:
         return list(drawn)
 
 
-# Candidates scored in one call: enough to fill a batch, few enough to stay below training memory.
+# Candidates per scoring call: enough to fill a batch, few enough to need less memory than training.
 BATCH = 4096
 
 ScoreCandidates = Callable[[Sequence[int]], ArrayLike]
@@ -91,13 +91,13 @@ ScoreCandidates = Callable[[Sequence[int]], ArrayLike]
 
 @dataclass(frozen=True, kw_only=True)
 class Exposure:
-    """How many bits of one secret the model gives away: all of them where its rank is 1."""
+    """Exposed bits of one secret: all of them if its rank is 1."""
 
     bits: float
     interval: Interval
     possible_bits: float
     rank: float | None
-    """The rank among all candidates, ties in their middle; None where only a sample was tried."""
+    """The rank among all candidates, ties at their mean; None if only a sample was scored."""
     tried: int
     confidence: float
 
@@ -126,9 +126,9 @@ def exact_exposure(
     candidates: int,
     progress: Callable[[int], None] | None = None,
 ) -> Exposure:
-    """Try every candidate from 0 to candidates - 1; higher scores are rather believed.
+    """Score every candidate from 0 to candidates - 1; higher scores rank first.
 
-    Candidates that tie with the secret share the middle of their ranks.
+    Candidates that tie with the secret share their mean rank.
 
     >>> found = exact_exposure(lambda tried: [-abs(c - 40) for c in tried], 42, candidates=1024)
     >>> found.rank, round(found.bits, 3)
@@ -165,10 +165,10 @@ def sampled_exposure(
     confidence: float = 0.95,
     progress: Callable[[int], None] | None = None,
 ) -> Exposure:
-    """Try `sample` random candidates: exposure is -log2 of the share that is ahead.
+    """Score `sample` random candidates: exposure is -log2 of the fraction ranked ahead.
 
-    The interval cannot reach far beyond log2(sample): nothing rarer was seen. Where nobody is
-    ahead the estimate itself is that of one in sample + 1.
+    The lower end of the interval cannot be much above log2(sample). If no candidate is ahead, the
+    estimate assumes one in sample + 1.
 
     >>> found = sampled_exposure(lambda tried: [-abs(c - 40) for c in tried], 42,
     ...                          candidates=10**6, sample=1000, source=NoiseSource.seeded(1))
@@ -185,7 +185,7 @@ def sampled_exposure(
         ahead, tied = ahead + found[0], tied + found[1]
         if progress is not None:
             progress(start + size)
-    # Ties widen the interval: for one end they are behind the secret, for the other ahead of it.
+    # Ties widen the interval: they count as behind the secret for one end, ahead for the other.
     limits = Interval(
         clopper_pearson(ahead, sample, confidence).low,
         clopper_pearson(ahead + tied, sample, confidence).high,
@@ -208,7 +208,7 @@ def _own_score(score: ScoreCandidates, secret: int, candidates: int) -> float:
 
 
 def _compared(score: ScoreCandidates, batch: Sequence[int], own: float) -> tuple[int, int]:
-    """How many candidates are ahead of the secret, and how many tie with it."""
+    """Numbers of candidates ahead of the secret, and tied with it."""
     found = _checks.scores("the candidates' scores", score(batch), size=len(batch))
     return int((found > own).sum()), int((found == own).sum())
 
@@ -218,9 +218,9 @@ def _bits(share: float, most: float) -> float:
 
 
 def mean_exposure(exposures: Sequence[Exposure]) -> float:
-    """The mean bits over several secrets: one secret alone may be lucky.
+    """Mean exposed bits over several secrets, since a single one varies by chance.
 
-    Without memory the mean is log2(e) = 1.44, with a standard deviation of 1.44 a secret.
+    Without memorisation the mean is log2(e) = 1.44, with a standard deviation of 1.44 per secret.
     """
     if not exposures:
         raise InvalidInput("Expected the exposure of at least one secret, got none.")

@@ -1,7 +1,7 @@
-"""The result of an audit: attacks, bounds, exposures and the guarantee they are held against.
+"""The result of an audit: attacks, bounds, exposures and the guarantee they are compared with.
 
-It is written as private/audit.json, since its figures come from the training data. The report reads
-it there; the model card shows it only where it was published as audit.json beside run.json.
+It is written to private/audit.json, since its figures come from the training data. The report reads
+it there; the model card shows it only if it was published as audit.json next to run.json.
 """
 
 import json
@@ -26,7 +26,7 @@ from sottovoce.privacy.guarantee import Guarantee, rounded_down, rounded_up
 
 @dataclass(frozen=True, kw_only=True)
 class AttackOutcome:
-    """The success of one attack. An AUC is no privacy bound: 0.5 proves nothing about anyone."""
+    """The success of one attack. An AUC is not a privacy bound: 0.5 does not prove privacy."""
 
     attack: str
     members: int
@@ -91,7 +91,7 @@ class AttackOutcome:
 def measure(
     attack: str, members: ArrayLike, non_members: ArrayLike, confidence: float = 0.95
 ) -> AttackOutcome:
-    """How well the scores of an attack (higher: rather a member) tell the two groups apart.
+    """How well the scores of an attack (higher: more likely a member) separate the two groups.
 
     >>> print(measure("loss threshold", [-0.1, -0.2, -0.3], [-0.25, -0.9, -0.8]))
     loss threshold: AUC 0.889 [0.261, 0.995]; members found: 66.7% at 0.1% false positives (too few
@@ -114,10 +114,10 @@ def measure(
 def measure_all(
     scores: Mapping[str, tuple[ArrayLike, ArrayLike]], confidence: float = 0.95
 ) -> list[AttackOutcome]:
-    """Several attacks on the same records, with intervals that hold for all of them together.
+    """Several attacks on the same records, with intervals that hold jointly.
 
-    Whoever looks at k attacks and reports the strongest has k chances to be lucky, so each
-    interval errs with a k-th of the risk.
+    Reporting the strongest of k attacks is multiple testing, so the intervals have a Bonferroni
+    correction.
     """
     if not scores:
         raise InvalidInput("Expected the scores of at least one attack, got none.")
@@ -126,7 +126,7 @@ def measure_all(
 
 
 def strongest(outcomes: Sequence[AttackOutcome]) -> AttackOutcome:
-    """The attack that finds most members at the smallest rate that can be resolved, then by AUC."""
+    """The attack with the highest true positive rate at the lowest resolved rate, then by AUC."""
     if not outcomes:
         raise InvalidInput("Expected the outcome of at least one attack, got none.")
     return max(outcomes, key=_strength)
@@ -143,7 +143,7 @@ VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class AuditResult:
-    """Everything that an audit found about one run.
+    """All results of an audit of one run.
 
     >>> from sottovoce.audit.bounds import one_run_bound
     >>> result = AuditResult(bounds=(one_run_bound(canaries=100, guesses=100, correct=75,
@@ -168,11 +168,11 @@ class AuditResult:
 
     @property
     def lower_bound(self) -> LowerBound | None:
-        """The bound that proves most; each holds with its own confidence, not all together."""
+        """The largest bound; each holds at its own confidence, not jointly."""
         return max(self.bounds, key=lambda bound: bound.epsilon, default=None)
 
     def defects(self) -> list[str]:
-        """Bounds that contradict the guarantee: the noise, the sampling or the ledger is wrong."""
+        """Bounds that refute the guarantee: the noise, the sampling or the ledger is wrong."""
         if self.guarantee is None or not self.guarantee.holds:
             return []
         return [
@@ -184,7 +184,7 @@ class AuditResult:
         ]
 
     def not_compared(self) -> list[str]:
-        """Why bounds could not be held against the guarantee: silence would look like consent."""
+        """Why bounds could not be compared with the guarantee; silence would suggest agreement."""
         if self.guarantee is None or not self.guarantee.holds:
             return []
         found = (bound.objection(self.guarantee) for bound in self.bounds)
@@ -224,7 +224,7 @@ class AuditResult:
             raise InvalidInput(f"Expected an audit in JSON, but {problem!r}.") from problem
 
     def write(self, folder: Path | str, *, publish: bool = False) -> Path:
-        """Write it into the private part of a run folder, or to where it is shared."""
+        """Write it to the private part of a run folder, or with `publish` to the public part."""
         if not Path(folder).is_dir():
             raise InvalidInput(f"Expected an existing folder for {FILE}, found none at {folder}.")
         if not publish:

@@ -1,8 +1,8 @@
-"""How well scores tell members from non-members: the ROC curve, its area, and its foot.
+"""ROC curve of an attack, its area, and its true positive rate at low false positive rates.
 
-The area (AUC) is an average over all thresholds. Privacy is lost at the foot of the curve, where
-an attacker is nearly always right about a few people, so the true positive rate at 0.1 % and 1 %
-false positives stands beside it, and the curve is kept on a logarithmic axis.
+The area (AUC) is an average over all thresholds. Privacy is lost at low false positive rates, where
+an attacker is nearly always right about a few people, so the true positive rates at 0.1 % and 1 %
+false positives are reported too, and the curve is stored on a logarithmic axis.
 """
 
 import math
@@ -25,8 +25,8 @@ LOW_RATES = (0.001, 0.01)
 class Rate:
     """The true positive rate at a false positive rate, with its Clopper-Pearson interval.
 
-    `resolved` is false where there are too few non-members to see so small a rate at all: fewer
-    than 1 / false_positive_rate. The threshold is then the highest score of a non-member.
+    `resolved` is false if there are too few non-members for this rate: fewer than
+    1 / false_positive_rate. The threshold is then the highest score of a non-member.
     """
 
     false_positive_rate: float
@@ -43,7 +43,7 @@ class Curve(NamedTuple):
 
 
 def auc(members: ArrayLike, non_members: ArrayLike) -> float:
-    """The chance that a member scores above a non-member; a tie counts half.
+    """The probability that a member scores above a non-member; ties count half.
 
     >>> round(auc([3, 2, 2], [2, 1]), 4)
     0.8333
@@ -54,11 +54,10 @@ def auc(members: ArrayLike, non_members: ArrayLike) -> float:
 
 
 def auc_interval(members: ArrayLike, non_members: ArrayLike, confidence: float = 0.95) -> Interval:
-    """DeLong's interval of the AUC, symmetric in its logit so that it stays within 0 and 1.
+    """DeLong's interval of the AUC, symmetric on the logit scale so that it stays within 0 and 1.
 
-    Where the samples are separated (or all tied) DeLong's variance is zero and would promise
-    certainty. Disjoint pairs of a member and a non-member are independent tosses then, and
-    their Clopper-Pearson interval is given.
+    If the samples are separated (or all tied), DeLong's variance is zero. Then disjoint pairs of a
+    member and a non-member are independent trials, and their Clopper-Pearson interval is returned.
 
     >>> low, high = auc_interval([3, 2, 2, 5], [2, 1, 0, 4])
     >>> round(low, 3), round(high, 3)
@@ -85,16 +84,17 @@ def rate_at(
     false_positive_rate: float,
     confidence: float = 0.95,
 ) -> Rate:
-    """The share of members above the threshold that so few non-members pass.
+    """The true positive rate at a false positive rate.
 
-    The interval is about the members; the threshold is taken from the non-members as it is.
+    The interval accounts for the sampling of members; the threshold, from the non-members, is
+    treated as fixed.
 
     >>> rate_at([5, 4, 1], [3, 2, 0, -1], 0.25).true_positive_rate
     0.6666666666666666
     """
     m, n = _pair(members, non_members)
     _validate.rate("false_positive_rate", false_positive_rate)
-    # The slack keeps 0.01 * 300 = 2.9999999999999996 from allowing two only.
+    # The tolerance corrects rounding such as 0.01 * 300 = 2.9999999999999996.
     allowed = min(math.floor(false_positive_rate * n.size + 1e-9), n.size - 1)
     threshold = np.partition(n, n.size - 1 - allowed)[n.size - 1 - allowed]
     found = int((m > threshold).sum())
@@ -107,7 +107,7 @@ def rate_at(
 
 
 def curve(members: ArrayLike, non_members: ArrayLike, points: int = 100) -> Curve:
-    """At most `points` corners of the ROC curve, evenly spread on a logarithmic axis.
+    """At most `points` corners of the ROC curve, evenly spaced on a logarithmic axis.
 
     >>> curve([3, 2], [2, 1])
     Curve(false_positive_rates=(0.0, 0.0, 0.5, 1.0), true_positive_rates=(0.0, 0.5, 1.0, 1.0))
@@ -119,7 +119,7 @@ def curve(members: ArrayLike, non_members: ArrayLike, points: int = 100) -> Curv
     false = np.searchsorted(np.sort(-n), -thresholds, side="right") / n.size
     if thresholds.size > points:
         wanted = np.geomspace(1 / n.size, 1, points)
-        # The last corner at or below each rate; far fewer remain where the curve is a step.
+        # The last corner at or below each rate; duplicates are removed.
         kept = np.unique(np.searchsorted(false, wanted, side="right") - 1)
         kept = np.append(kept[kept >= 0], thresholds.size - 1)
         true, false = true[np.unique(kept)], false[np.unique(kept)]
@@ -134,7 +134,7 @@ def _pair(members: ArrayLike, non_members: ArrayLike) -> tuple[Scores, Scores]:
 
 
 def _midranks(values: Scores) -> Scores:
-    """Ranks from 1, ties in their middle."""
+    """Ranks from 1, with mean ranks for ties."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks: Scores = (np.cumsum(counts) - (counts - 1) / 2)[place]
     return ranks

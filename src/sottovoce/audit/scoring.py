@@ -1,7 +1,7 @@
-"""What an audit asks of a model: a function that scores records, and one that trains another.
+"""The interface of an audit: a function that scores records, and one that trains a model.
 
-The audit never sees weights or frameworks. A score is the logarithm of the probability that the
-model gives to the true labels of a record, which is minus its loss: 0 at best.
+The audit does not depend on weights or frameworks. A score is the log-probability of the true
+labels of a record, which is minus its loss: at most 0.
 """
 
 from collections.abc import Sequence
@@ -18,19 +18,19 @@ Record = TypeVar("Record", contravariant=True)
 
 
 class ScoringFunction(Protocol[Record]):
-    """One log-probability of the true labels for each record."""
+    """Returns the log-probability of the true labels of each record."""
 
     def __call__(self, records: Sequence[Record], /) -> ArrayLike: ...
 
 
 class TrainReference(Protocol[Record]):
-    """Train a model like the audited one on these records; `index` tells the models apart."""
+    """Trains a model like the audited one on these records; `index` is its number."""
 
     def __call__(self, records: Sequence[Record], index: int, /) -> ScoringFunction[Record]: ...
 
 
 def log_probabilities(values: ArrayLike, size: int | None = None) -> Scores:
-    """Check what a scoring function returned.
+    """Check the result of a scoring function.
 
     >>> log_probabilities([-0.1, 0.3])
     Traceback (most recent call last):
@@ -38,7 +38,7 @@ def log_probabilities(values: ArrayLike, size: int | None = None) -> Scores:
     0.3.
     """
     scores = _checks.scores("the log-probabilities", values, size=size)
-    if scores.max() > 1e-6:  # float32 models may round a sum of probabilities to above 1
+    if scores.max() > 1e-6:  # float32 rounding may give probabilities slightly above 1
         raise InvalidInput(
             f"Expected log-probabilities (minus the loss) of at most 0, got {scores.max():g}."
         )
@@ -46,9 +46,9 @@ def log_probabilities(values: ArrayLike, size: int | None = None) -> Scores:
 
 
 def log_odds(log_p: ArrayLike) -> Scores:
-    """ln(p / (1 - p)) of probabilities given as logarithms, finite even where p rounds to 1.
+    """ln(p / (1 - p)) from log-probabilities, finite even if p rounds to 1.
 
-    Losses pile up at zero; their log-odds are close to normally distributed (Carlini et al. 2022).
+    Losses concentrate at zero, but log-odds are close to normal (Carlini et al. 2022).
 
     >>> log_odds([np.log(0.5), np.log(0.9)]).round(4).tolist()
     [0.0, 2.1972]

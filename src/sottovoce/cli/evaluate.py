@@ -9,7 +9,7 @@ from sottovoce.cli.shared.console import json_option, print_json, printable
 from sottovoce.cli.shared.reading import losses_of, open_corpus, print_losses, reading_options
 from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.metrics.score_names import SCORE_NAMES
+from sottovoce.nlu.metrics.registry import DISPLAY_NAMES
 
 # Counting needs numpy, which takes its time to load: not for a page of help.
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _print(
             table.add_column(heading, justify="right")
     for name, value in scores.items():
         cells = [
-            SCORE_NAMES.get(name, name.replace("_", " ")),
+            DISPLAY_NAMES.get(name, name.replace("_", " ")),
             f"{100 * value:.2f}",
             _range(found[name]),
         ]

@@ -65,9 +65,13 @@ def pretrain(
     _begin(where, resume=resume)
     start = encoder or ("minilm" if labelled else "paper")
     with stopping() as should_stop, steps_bar("Pretraining") as tell:
-        from sottovoce.nlu.pretraining.making import Making, make_from_labelled, make_from_text
+        from sottovoce.nlu.pretraining.job import (
+            PretrainingJob,
+            pretrain_on_labels,
+            pretrain_on_text,
+        )
 
-        making = Making(
+        job = PretrainingJob(
             folder=where,
             start=start,
             checkpoint=where / CHECKPOINT,
@@ -76,9 +80,9 @@ def pretrain(
             should_stop=should_stop,
         )
         if labelled:
-            record = make_from_labelled(sources, making, given)
+            record = pretrain_on_labels(sources, job, given)
         else:
-            record = make_from_text(sources, making, given, limit)
+            record = pretrain_on_text(sources, job, given, limit)
     if record is None:
         click.echo("Stopped; continue with the same command and --resume.", err=True)
         sys.exit(130)

@@ -9,7 +9,7 @@ import click
 from sottovoce.cli.shared.canaries import check_canaries, plant
 from sottovoce.cli.shared.console import json_option, print_json
 from sottovoce.cli.shared.training_options import (
-    searched_from,
+    search_cost_from,
     settings_from,
     settings_options,
 )
@@ -80,7 +80,7 @@ def train(
     if labels is not None and public_labels:
         raise InvalidInput("Expected --labels or --public-labels, got both.")
     settings = settings_from(options)
-    search = searched_from(options)
+    search = search_cost_from(options)
     check_samples(settings, data)
     by: By = "user" if settings.unit == "user" else "id"
     rule = None if split is None else Split(ratios=parse_ratios(split), by=by)

@@ -95,7 +95,7 @@ def tune(
     """
     from sottovoce.nlu.runs.checks import check_samples
     from sottovoce.nlu.runs.experiment import owners_of
-    from sottovoce.nlu.runs.search import guarantee_of_choice, run_trials, searched
+    from sottovoce.nlu.runs.search import guarantee_of_choice, run_trials, search_cost
     from sottovoce.nlu.schema import Schema
 
     if labels is not None and public_labels:
@@ -126,7 +126,7 @@ def tune(
             trials, parts, schema, _inside(where, TRIALS), on_trial=lambda number, _: tell(number)
         )
     best = min(done, key=lambda trial: trial.ser)
-    search = searched(done, charge=charge)
+    search = search_cost(done, charge=charge)
     guarantee = guarantee_of_choice(search, best, population=settings.population or units)
     result = {
         # Not the seed: whoever knows it can subtract the noise.

@@ -1,7 +1,7 @@
-"""Utterances in and out: records, formats, splits and statistics.
+"""Reading and writing corpora: records, formats, splits and statistics.
 
-Word vectors (`corpora.wordvectors`) and the built-in corpora (`corpora.synthetic`) are imported
-from their own modules, so that reading a corpus loads neither numpy nor pyarrow.
+Word vectors (`corpora.wordvectors`) and the built-in corpora (`corpora.synthetic`) are separate
+modules, so that reading a corpus loads neither numpy nor pyarrow.
 """
 
 from sottovoce.corpora.columns import Columns

@@ -1,7 +1,7 @@
-"""Rows of a table and the utterances they hold, in columns that the user may name.
+"""Conversion between table rows and utterances, with configurable column names.
 
-Columns that no field claims are kept in `extra`; on writing, all of `extra` is one JSON object in
-a column of its own. In cells of text, tokens and labels are parted by blanks or are a JSON list.
+Other columns are kept in `extra`; on writing, `extra` is one JSON object in its own column. In text
+cells, tokens and labels are separated by spaces or written as a JSON list.
 """
 
 import json
@@ -37,22 +37,22 @@ class Columns:
         names = [self.name_of(field) for field in FIELDS]
         for name in names:
             if names.count(name) > 1:
-                raise InvalidInput(f"Expected another column for every field, got {name!r} twice.")
+                raise InvalidInput(f"Expected a different column per field, got {name!r} twice.")
 
     def name_of(self, field: str) -> str:
-        """The user's name for a field's column, or else the field's own."""
+        """The column of a field: as configured, or the name of the field."""
         named: str | None = getattr(self, field)
         return field if named is None else named
 
     def check(self, header: Sequence[str]) -> None:
-        """Refuse a header that lacks a named column or any text, or holds what cannot be kept."""
+        """Refuse a header with duplicate or conflicting columns, or without a required column."""
         for name in header:
             if header.count(name) > 1:
-                raise InvalidInput(f"Expected every column once, got {name!r} twice; rename one.")
+                raise InvalidInput(f"Expected every column once, got {name!r} twice: rename one.")
             if name in KEYS and self.name_of(name) != name:
                 raise InvalidInput(
-                    f"Expected {self.name_of(name)!r} to be the only column of {name}, got one "
-                    f"named {name!r} too; rename or drop it."
+                    f"Expected {self.name_of(name)!r} to be the only column of {name}, got a "
+                    f"column named {name!r} as well: rename or drop it."
                 )
         wanted = [name for field in FIELDS if (name := getattr(self, field)) is not None]
         if not {self.name_of("text"), self.name_of("tokens"), "reference"} & {*header}:
@@ -60,12 +60,12 @@ class Columns:
         for name in wanted:
             if name not in header:
                 raise InvalidInput(
-                    f"Expected a column {name!r}, got {', '.join(map(repr, header)) or 'none'}; "
+                    f"Expected a column {name!r}, got {', '.join(map(repr, header)) or 'none'}: "
                     "name the column to read."
                 )
 
     def record(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The object that a row stands for (see `objects`).
+        """Convert a row to a JSON object (see `objects`).
 
         >>> Columns(text="utt").record({"utt": "call mum", "slots": "O B-who", "day": "1"})
         {'day': '1', 'text': 'call mum', 'slots': ['O', 'B-who']}
@@ -75,18 +75,18 @@ class Columns:
         if extra := found.pop("extra"):
             for key, value in parse_object(str(extra)).items():
                 if key in KEYS or key in record:
-                    raise InvalidInput(f"Expected every field once, got a second {key!r}.")
+                    raise InvalidInput(f"Expected every field once, got {key!r} twice.")
                 record[key] = value
         for field, value in found.items():
             if value and field in ("tokens", "slots") and isinstance(value, str):
                 value = _items(field, value)
-            # An empty name is a name; an empty cell of text, tokens or labels says nothing.
+            # Empty strings are valid names, but empty text, tokens or labels count as absent.
             if value is not None and (value != "" or field in ("id", "user", "intent")):
                 record[field] = value
         return record
 
     def row(self, utterance: Utterance) -> dict[str, Any]:
-        """The row that `record` reads as the same utterance; `extra` is JSON, or empty."""
+        """The inverse of `record`; `extra` is JSON, or empty."""
         to_object(utterance)
         cells = {
             "id": utterance.id,
@@ -101,7 +101,7 @@ class Columns:
 
 
 def cell_of(items: Sequence[str]) -> str:
-    """Tokens or labels as one cell of text.
+    """Tokens or labels as one text cell.
 
     >>> cell_of(["O", "B-who"]), cell_of(["O", "B-first name"])
     ('O B-who', '["O", "B-first name"]')
@@ -121,6 +121,7 @@ def _items(field: str, cell: str) -> list[str]:
         items = None
     if not isinstance(items, list):
         raise InvalidInput(
-            f"Expected {field} parted by blanks or a JSON list of them, got {cell[:40]!r}."
+            f"Expected {field} separated by spaces or as a JSON list, got a cell that starts with "
+            "[ but is not a JSON list."
         )
     return items

@@ -1,9 +1,9 @@
-"""CoNLL: a token and its BIO label a line, a blank line after every utterance.
+"""CoNLL: one token and its BIO label per line, a blank line after each utterance.
 
-Columns are parted by tabs, or by blanks where a line has no tab; the first is the token, the last
-its label, and those between are not kept. Comments before the first token carry the rest:
+Columns are separated by tabs, or by spaces in lines without a tab. The first is the token, the last
+its label; others are ignored. Comments before the first token hold the other fields:
 `# intent = ...`, `# user = ...`, `# id = ...`, `# text = ...`, any other `# key = ...` (kept in
-`extra`), and `# json = {...}` for what does not fit on a line as it is. `-DOCSTART-` is skipped.
+`extra`), and `# json = {...}` for values that do not fit on one line. `-DOCSTART-` is skipped.
 """
 
 import re
@@ -17,7 +17,7 @@ from sottovoce.corpora.lines import (
     byte_lines,
     check_characters,
     decoded,
-    refuse_mark,
+    refuse_bom,
 )
 from sottovoce.corpora.objects import accept, to_object
 from sottovoce.corpora.records import Utterance
@@ -31,7 +31,7 @@ _PLAIN_COMMENTS = ("id", "user", "intent", "text")
 
 
 def read_conll(stream: BinaryIO, problems: Problems, limit: int) -> Iterator[Utterance]:
-    """Utterances of a stream, one at a time; a bad line rejects the utterance it stands in."""
+    """Utterances of a stream, one at a time; a bad line rejects the whole utterance."""
     block = _Block()
     for number, raw in byte_lines(stream, problems.name, limit):
         if raw is None or raw.strip():
@@ -53,7 +53,7 @@ def conll_block(utterance: Utterance) -> bytes:
     <BLANKLINE>
     """
     if utterance.tokens == (DOCUMENT_START,):
-        raise InvalidInput(f"Expected an utterance, got {DOCUMENT_START}, which parts documents.")
+        raise InvalidInput(f"Expected an utterance, got {DOCUMENT_START}, a document separator.")
     record = to_object(utterance)
     tokens, slots = record.pop("tokens"), record.pop("slots")
     lines = [
@@ -65,21 +65,21 @@ def conll_block(utterance: Utterance) -> bytes:
         record.pop("intent", None)
     if record:
         lines.append(f"# json = {dump_object(record)}")
-    for token, label in zip(tokens, slots, strict=True):
+    for position, (token, label) in enumerate(zip(tokens, slots, strict=True)):
         if any(mark in token + label for mark in "\t\n\r"):
             raise InvalidInput(
                 "Expected tokens and labels without tabs and line breaks, "
-                f"got {token!r} labelled {label!r}; write JSONL instead."
+                f"got one at token {position}: write JSONL instead."
             )
         lines.append(f"{token}\t{label}")
     text = "\n".join(lines)
     check_characters(text)
-    refuse_mark(text)
+    refuse_bom(text)
     return f"{text}\n\n".encode()
 
 
 class _Block:
-    """The lines of one utterance. After the first bad line the rest is read over, not kept."""
+    """The lines of one utterance. After a bad line, the others are skipped."""
 
     def __init__(self) -> None:
         self.record: dict[str, Any] = {}
@@ -95,13 +95,13 @@ class _Block:
             try:
                 self.size += limit + 1 if raw is None else len(raw)
                 if raw is None or self.size > limit:
-                    raise InvalidInput(f"Expected at most {limit} bytes an utterance, got more.")
+                    raise InvalidInput(f"Expected at most {limit} bytes per utterance, got more.")
                 self._take(decoded(raw))
             except InvalidInput as problem:
                 self.bad = Problem(number, str(problem))
 
     def utterances(self, problems: Problems) -> Iterator[Utterance]:
-        """The utterance, unless the block is empty, rejected or the start of a document."""
+        """The utterance, unless the block is empty, rejected or a document separator."""
         if self.bad is not None:
             problems.reject(*self.bad)
         elif self.first_line and self.tokens != [DOCUMENT_START]:
@@ -120,18 +120,18 @@ class _Block:
             found = parse_object(value) if key == "json" else {key: value}
             for key in found:
                 if key in self.record or key in ("tokens", "slots"):
-                    raise InvalidInput(f"Expected every field once, got a second {key!r}.")
+                    raise InvalidInput(f"Expected every field once, got {key!r} twice.")
             self.record |= found
             return
         columns = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
         is_token = len(columns) > 1
         if line.startswith("#") and not self.tokens:
-            # A free comment, unless a label says that "#" is the token.
+            # A comment, unless a valid label shows that "#" is the token.
             is_token = is_token and _LABEL.fullmatch(columns[-1]) is not None
             if not is_token:
                 return
         if not is_token:
-            raise InvalidInput(f"Expected a token and a label, got {line[:40]!r}.")
+            raise InvalidInput("Expected a token and a label, got a single column.")
         self.tokens.append(columns[0])
         self.slots.append(columns[-1])
 

@@ -1,7 +1,7 @@
-"""CSV and TSV with a header, after RFC 4180: quotes around cells that need them.
+"""CSV and TSV with a header, according to RFC 4180.
 
-A row may span lines, so a line over the limit cannot be skipped safely: it ends the reading in
-lenient mode too. A quote that is never closed rejects everything it swallowed, as one row.
+A row may span lines, so a line over the limit cannot be skipped safely: it is an error even in
+lenient mode. An unclosed quote rejects everything after it, as one row.
 """
 
 import csv
@@ -45,12 +45,12 @@ def read_delimited(
 
 
 def delimited_header(columns: Columns, delimiter: str) -> bytes:
-    """The first line of a table that `delimited_row` continues."""
+    """The header of a table whose rows `delimited_row` writes."""
     return _line([columns.name_of(field) for field in FIELDS], delimiter)
 
 
 def delimited_row(columns: Columns, delimiter: str) -> Callable[[Utterance], bytes]:
-    """How one utterance is written: tokens only where the text does not give them.
+    """An encoder of utterances as rows; tokens are written only if they differ from text.split().
 
     >>> delimited_row(Columns(), ",")(Utterance(tokens=("call", "mum"), slots=("O", "B-who")))
     b',,,call mum,,O B-who,\\r\\n'
@@ -69,7 +69,7 @@ def delimited_row(columns: Columns, delimiter: str) -> Callable[[Utterance], byt
 
 
 class _Lines:
-    """Decoded lines with the number of the last; a bad byte is left for its row to report."""
+    """Decoded lines, and the number of the last one; invalid bytes are reported later, per row."""
 
     def __init__(self, stream: BinaryIO, name: str, limit: int) -> None:
         self.number = 0
@@ -85,8 +85,8 @@ class _Lines:
         number, raw = next(self._lines)
         if raw is None:
             raise InvalidInput(
-                f"Expected at most {self._limit} bytes in a line, got more; cut it, or raise the "
-                "limit."
+                f"Expected at most {self._limit} bytes in a line, got more: shorten the line, or "
+                "raise the limit."
             )
         self.number = number
         self.broken = False

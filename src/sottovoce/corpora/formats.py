@@ -1,7 +1,7 @@
-"""Any corpus file, by the name of its format or the end of its own name.
+"""Read and write corpus files; the format is given by name or by the suffix of the file.
 
-`read` gives a `Reader`: one pass over the utterances, as often as wanted, with the count of what
-was rejected. `write` puts utterances where they belong, whole or not at all (see `atomic`).
+`read` returns a `Reader`, which can be iterated repeatedly and counts rejected records. `write` is
+atomic (see `sottovoce.io.atomic`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -34,8 +34,8 @@ from sottovoce.io.atomic import output
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """What a reader is told besides the stream."""
+class ReadOptions:
+    """Options of a format's reader."""
 
     line_limit: int = LINE_LIMIT
     columns: Columns = field(default_factory=Columns)
@@ -43,13 +43,13 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """How a format is read and written, and the ends of names that stand for it.
+    """How a format is read and written, and its file suffixes.
 
-    `read` hands bad records to `Problems.reject`; `write` returns how many it has written.
-    A `table` has columns, whose names may be given.
+    `read` passes bad records to `Problems.reject`; `write` returns the number of utterances. A
+    `table` has columns with configurable names.
     """
 
-    read: Callable[[BinaryIO, Problems, Reading], Iterator[Utterance]]
+    read: Callable[[BinaryIO, Problems, ReadOptions], Iterator[Utterance]]
     write: Callable[[BinaryIO, Iterable[Utterance], Columns], int]
     suffixes: tuple[str, ...] = ()
     table: bool = False
@@ -60,9 +60,9 @@ def _lines(
     encode: Callable[[Utterance], bytes],
     *suffixes: str,
 ) -> Format:
-    """A format of one record after the other."""
+    """A format in which records are written one after another."""
     return Format(
-        read=lambda stream, found, reading: read(stream, found, reading.line_limit),
+        read=lambda stream, found, options: read(stream, found, options.line_limit),
         write=lambda stream, utterances, columns: write_each(stream, utterances, encode),
         suffixes=suffixes,
     )
@@ -74,8 +74,8 @@ def _delimited(delimiter: str, *suffixes: str) -> Format:
         return write_each(stream, utterances, delimited_row(columns, delimiter))
 
     return Format(
-        read=lambda stream, found, reading: read_delimited(
-            stream, found, reading.line_limit, reading.columns, delimiter
+        read=lambda stream, found, options: read_delimited(
+            stream, found, options.line_limit, options.columns, delimiter
         ),
         write=write,
         suffixes=suffixes,
@@ -84,24 +84,24 @@ def _delimited(delimiter: str, *suffixes: str) -> Format:
 
 
 def _only_read(*_: object) -> int:
-    raise InvalidInput("Expected a format to write, got rasa, which is only read.")
+    raise InvalidInput("Expected a writable format, got rasa, which is read-only.")
 
 
-def _know_suffixes(name: str, format: Format) -> None:
+def _register_suffixes(name: str, format: Format) -> None:
     if not isinstance(format, Format):
         raise InvalidInput(f"Expected a Format for {name}, got {format!r}.")
     for suffix in format.suffixes:
         owner = SUFFIXES.get(suffix, name)
         if not suffix.startswith(".") or (owner != name and owner in FORMATS):
             raise InvalidInput(
-                f"Expected an end of names such as .abc that no other format has, got {suffix!r}."
+                f"Expected a suffix such as .abc that no other format uses, got {suffix!r}."
             )
     for suffix in [suffix for suffix, owner in SUFFIXES.items() if owner == name]:
         del SUFFIXES[suffix]
     SUFFIXES.update(dict.fromkeys(format.suffixes, name))
 
 
-_OWN = {
+_BUILT_IN = {
     "jsonl": _lines(read_jsonl, jsonl_line, ".jsonl", ".ndjson"),
     "spans": _lines(read_jsonl, spans_line),
     "conll": _lines(read_conll, conll_block, ".conll", ".bio", ".iob"),
@@ -109,53 +109,53 @@ _OWN = {
     "csv": _delimited(",", ".csv"),
     "tsv": _delimited("\t", ".tsv"),
     "parquet": Format(
-        read=lambda stream, found, reading: read_parquet(stream, found, reading.columns),
+        read=lambda stream, found, options: read_parquet(stream, found, options.columns),
         write=write_parquet,
         suffixes=(".parquet",),
         table=True,
     ),
     "rasa": Format(
-        read=lambda stream, found, reading: read_rasa(stream, found, reading.line_limit),
+        read=lambda stream, found, options: read_rasa(stream, found, options.line_limit),
         write=_only_read,
     ),
 }
 FORMATS: Registry[Format] = Registry(
-    "format", _OWN, group="sottovoce.corpus_formats", check=_know_suffixes
+    "format", _BUILT_IN, group="sottovoce.corpus_formats", check=_register_suffixes
 )
-TABLES = tuple(name for name, format in _OWN.items() if format.table)
-SUFFIXES = {suffix: name for name, format in _OWN.items() for suffix in format.suffixes}
+TABLES = tuple(name for name, format in _BUILT_IN.items() if format.table)
+SUFFIXES = {suffix: name for name, format in _BUILT_IN.items() for suffix in format.suffixes}
 
 
 def format_of(path: str | Path) -> str:
-    """The format that the end of a name stands for, `.gz` or not; `-` is JSONL.
+    """The format of a file by its suffix, with or without `.gz`; `-` is JSONL.
 
     >>> format_of("calls.conll.gz"), format_of("-")
     ('conll', 'jsonl')
     >>> format_of("calls.doc")
     Traceback (most recent call last):
     sottovoce.errors.InvalidInput: Expected a name that ends in .jsonl, .ndjson, .conll, .bio, .iob,
-    .txt, .csv, .tsv, .parquet (or these with .gz), got 'calls.doc'; name the format.
+    .txt, .csv, .tsv, .parquet (or these with .gz), got 'calls.doc': name the format.
     """
     if str(path) == STANDARD_STREAM:
         return "jsonl"
     name = Path(path).name.lower()
     suffix = Path(name.removesuffix(".gz")).suffix
-    # Not among SUFFIXES, by which folders are searched: most .yml and .md files are no corpora.
+    # Not in SUFFIXES, which is used to search folders: most .yml and .md files are not corpora.
     if suffix in RASA_SUFFIXES:
         return "rasa"
     if SUFFIXES.get(suffix) not in FORMATS:
         raise InvalidInput(
             f"Expected a name that ends in {', '.join(SUFFIXES)} (or these with .gz), "
-            f"got {Path(path).name!r}; name the format."
+            f"got {Path(path).name!r}: name the format."
         )
     return SUFFIXES[suffix]
 
 
 class Reader:
-    """The utterances of one file. Each pass opens it anew and counts anew.
+    """The utterances of one file. Each iteration reopens the file and resets the counts.
 
-    `rejected` and `repaired` count records that a lenient pass skipped or mended, `blank` the
-    blank lines, and `problems` holds the first reasons with their lines.
+    `rejected` and `repaired` count the records that a lenient pass skipped or repaired, `blank` the
+    blank lines, and `problems` lists the first errors with their line numbers.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Reader:
         if str(path) != STANDARD_STREAM and not Path(path).exists():
             raise InvalidInput(f"Expected a file at {path}, found nothing there.")
         if Path(path).is_dir():
-            raise InvalidInput(f"Expected a file, got the folder {path}; name a file in it.")
+            raise InvalidInput(f"Expected a file, got the folder {path}: name a file in it.")
 
     @property
     def rejected(self) -> int:
@@ -202,13 +202,13 @@ class Reader:
                 empty = False
                 yield utterance
         if empty:
-            why = f"; all {found.rejected} records were rejected" if found.rejected else ""
-            first = f", the first because: {found.first[0].reason}" if found.first else "."
+            why = f": all {found.rejected} records were rejected" if found.rejected else ""
+            first = f"; the first error: {found.first[0].reason}" if found.first else "."
             raise InvalidInput(f"Expected utterances in {found.name}, found none{why}{first}")
 
     def _utterances(self, stream: BinaryIO, found: Problems) -> Iterator[Utterance]:
-        reading = Reading(line_limit=self.line_limit, columns=self.columns)
-        return FORMATS.get(self.format).read(stream, found, reading)
+        options = ReadOptions(line_limit=self.line_limit, columns=self.columns)
+        return FORMATS.get(self.format).read(stream, found, options)
 
 
 def read(
@@ -219,7 +219,7 @@ def read(
     columns: Columns | None = None,
     line_limit: int = LINE_LIMIT,
 ) -> Reader:
-    """Open a corpus. Strict stops at the first bad record; lenient skips and counts them.
+    """Open a corpus. Strict mode stops at the first bad record; lenient mode skips and counts them.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -244,7 +244,7 @@ def write(
     *,
     columns: Columns | None = None,
 ) -> int:
-    """Write a corpus, whole or not at all, and return how many utterances it has.
+    """Write a corpus atomically, and return the number of utterances.
 
     >>> import tempfile
     >>> call = Utterance(tokens=("call", "mum"), slots=("O", "B-who"))

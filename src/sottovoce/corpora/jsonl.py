@@ -1,7 +1,6 @@
-"""JSON Lines, the canonical format: one object a line (see `objects` for its keys).
+"""JSON Lines, the canonical format: one object per line (see `objects` for its keys).
 
-What JSON text can say but no utterance should hold is refused: a key given twice, NaN, a lone
-surrogate and NUL.
+Duplicate keys, NaN, lone surrogates and NUL characters are refused.
 """
 
 import json
@@ -9,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from sottovoce.corpora.lines import Problems, check_characters, text_lines
-from sottovoce.corpora.objects import accept, to_object
+from sottovoce.corpora.objects import accept, json_type, to_object
 from sottovoce.corpora.records import Utterance
 from sottovoce.errors import InvalidInput
 
@@ -26,7 +25,7 @@ def read_jsonl(stream: BinaryIO, problems: Problems, limit: int) -> Iterator[Utt
 
 
 def jsonl_line(utterance: Utterance) -> bytes:
-    """One utterance as a line of JSON in tokens form.
+    """One utterance as a JSON line in tokens form.
 
     >>> jsonl_line(Utterance(tokens=("call",), slots=("O",), intent="call"))
     b'{"tokens": ["call"], "slots": ["O"], "intent": "call"}\\n'
@@ -35,7 +34,7 @@ def jsonl_line(utterance: Utterance) -> bytes:
 
 
 def spans_line(utterance: Utterance) -> bytes:
-    """One utterance as a line of JSON in spans form.
+    """One utterance as a JSON line in spans form.
 
     >>> spans_line(Utterance(tokens=("mum",), slots=("B-who",)))
     b'{"text": "mum", "entities": [{"start": 0, "end": 3, "type": "who"}]}\\n'
@@ -61,18 +60,18 @@ def parse_object(line: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as problem:
         raise InvalidInput(f"Expected a JSON object, got {problem}.") from problem
     if not isinstance(record, dict):
-        raise InvalidInput(f"Expected a JSON object, got {line[:40]!r}.")
+        raise InvalidInput(f"Expected a JSON object, got {json_type(record)}.")
     if "\\u" in line:
         _check_strings(record)
     return record
 
 
 def dump_object(record: dict[str, Any]) -> str:
-    """One object as JSON text that `parse_object` reads back, with the characters as they are."""
+    """One object as JSON text, with non-ASCII characters as they are."""
     try:
         text = _ENCODER.encode(record)
     except (TypeError, ValueError, RecursionError) as problem:
-        raise InvalidInput(f"Expected what JSON can hold, got {problem}.") from problem
+        raise InvalidInput(f"Expected values that JSON supports, got {problem}.") from problem
     if not text.isascii() or "\\u0000" in text:
         _check_strings(record)
     return text
@@ -88,11 +87,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> object:
-    raise InvalidInput(f"Expected a JSON object, got {name}, which JSON does not have.")
+    raise InvalidInput(f"Expected a JSON object, got {name}, which is not JSON.")
 
 
 def _check_strings(value: object) -> None:
-    """An escape can smuggle in what a UTF-8 file cannot hold."""
+    """Refuse characters that JSON escapes can contain but a UTF-8 file cannot."""
     if isinstance(value, dict):
         for key, item in value.items():
             _check_strings(key)

@@ -1,7 +1,9 @@
 """Lines of a file, a `.gz` file or standard input: bounded, strict UTF-8, one at a time.
 
-A byte-order mark and Windows newlines are accepted. A byte that is not UTF-8, a NUL byte or a line
-over the limit belongs to no utterance, so it is rejected with its line number.
+A byte-order mark and Windows newlines are accepted. Invalid UTF-8, NUL bytes and lines over the
+limit are rejected, with their line numbers.
+
+Corpora may be private, so errors name the file, the line and keys, but never quote values.
 """
 
 import gzip
@@ -21,7 +23,7 @@ REASONS_KEPT = 10
 
 
 class Problem(NamedTuple):
-    """One rejected record: where it stood, and why it was refused."""
+    """A rejected record: its line or row, and the reason."""
 
     place: int
     reason: str
@@ -29,16 +31,16 @@ class Problem(NamedTuple):
 
 @dataclass(slots=True)
 class Problems:
-    """The count of what was rejected or repaired in one file, and the first reasons.
+    """Counts of the rejected and repaired records of one file, and the first reasons.
 
     >>> problems = Problems("calls.jsonl", strict=False)
-    >>> problems.reject(3, "Expected a JSON object, got [].")
+    >>> problems.reject(3, "Expected a JSON object, got a list.")
     >>> problems.rejected, problems.first
-    (1, [Problem(place=3, reason='Expected a JSON object, got [].')])
-    >>> Problems("calls.jsonl", strict=True).reject(3, "Expected a JSON object, got [].")
+    (1, [Problem(place=3, reason='Expected a JSON object, got a list.')])
+    >>> Problems("calls.jsonl", strict=True).reject(3, "Expected a JSON object, got a list.")
     Traceback (most recent call last):
-    sottovoce.errors.InvalidInput: calls.jsonl, line 3: Expected a JSON object, got []. Mend it, or
-    read leniently to skip it.
+    sottovoce.errors.InvalidInput: calls.jsonl, line 3: Expected a JSON object, got a list. Fix it,
+    or read leniently to skip it.
     """
 
     name: str
@@ -50,10 +52,10 @@ class Problems:
     first: list[Problem] = field(default_factory=list)
 
     def reject(self, place: int, reason: InvalidInput | str) -> None:
-        """Refuse the record at this line or row: raise when strict, else remember it."""
+        """Reject the record at this line or row: raise if strict, otherwise count it."""
         if self.strict:
             raise InvalidInput(
-                f"{self.name}, {self.unit} {place}: {reason} Mend it, or read leniently to skip it."
+                f"{self.name}, {self.unit} {place}: {reason} Fix it, or read leniently to skip it."
             )
         self.rejected += 1
         if len(self.first) < REASONS_KEPT:
@@ -68,7 +70,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def name_of(path: str | Path) -> str:
-    """How messages call a source.
+    """The name of a source in messages.
 
     >>> name_of("-"), name_of("calls.jsonl")
     ('standard input', 'calls.jsonl')
@@ -78,20 +80,20 @@ def name_of(path: str | Path) -> str:
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file, or standard input for `-`; what is compressed with gzip arrives expanded."""
+    """Open a file, or standard input for `-`; gzip is decompressed."""
     if str(path) == STANDARD_STREAM:
         buffered = io.BufferedReader(cast(io.RawIOBase, sys.stdin.buffer))
         try:
-            yield _expanded(buffered)
+            yield _decompressed(buffered)
         finally:
             buffered.detach()
     else:
         with Path(path).open("rb") as stream:
-            yield _expanded(stream)
+            yield _decompressed(stream)
 
 
 def byte_lines(stream: BinaryIO, name: str, limit: int) -> Iterator[tuple[int, bytes | None]]:
-    """Number and bytes of every line, newline kept; None stands for a line over the limit."""
+    """Number and bytes of each line, with its newline; None for a line over the limit."""
     number = 0
     try:
         while raw := stream.readline(limit + 1):
@@ -106,13 +108,13 @@ def byte_lines(stream: BinaryIO, name: str, limit: int) -> Iterator[tuple[int, b
                 yield number, None
     except (EOFError, gzip.BadGzipFile, zlib.error) as problem:
         raise InvalidInput(
-            f"{name}: the gzip data is damaged or cut short after line {number} ({problem}); "
-            "fetch the file again."
+            f"{name}: Expected complete gzip data, got damaged or truncated data after line "
+            f"{number} ({problem}): download the file again."
         ) from problem
 
 
 def text_lines(stream: BinaryIO, problems: Problems, limit: int) -> Iterator[tuple[int, str]]:
-    """Number and text of every line that holds something, without its newline.
+    """Number and text of each non-blank line, without its newline.
 
     >>> problems = Problems("calls.txt", strict=False)
     >>> list(text_lines(io.BytesIO(b"call mum\\r\\n\\n\\xff\\nhang up"), problems, LINE_LIMIT))
@@ -156,7 +158,7 @@ def decoded(raw: bytes) -> str:
 def write_each(
     stream: BinaryIO, utterances: Iterable[Utterance], encode: Callable[[Utterance], bytes]
 ) -> int:
-    """Write the utterances one by one and return how many; a refusal names the one it is about."""
+    """Write utterances and return their number; errors name the number of the utterance."""
     count = 0
     for count, utterance in enumerate(utterances, 1):
         try:
@@ -168,7 +170,7 @@ def write_each(
 
 
 def check_characters(text: str) -> None:
-    """Refuse what no UTF-8 text file can hold: NUL and lone surrogates.
+    """Refuse NUL and lone surrogates, which a UTF-8 text file cannot contain.
 
     >>> check_characters("caf\\ud800")
     Traceback (most recent call last):
@@ -185,13 +187,13 @@ def check_characters(text: str) -> None:
         ) from problem
 
 
-def refuse_mark(text: str) -> None:
-    """Refuse to begin a file with what its reader would take for a byte-order mark."""
+def refuse_bom(text: str) -> None:
+    """Refuse a leading U+FEFF, which a reader would take for a byte-order mark."""
     if text.startswith("\ufeff"):
-        raise InvalidInput("Expected no U+FEFF at the start, got one; write JSONL instead.")
+        raise InvalidInput("Expected no U+FEFF at the start, got one: write JSONL instead.")
 
 
-def _expanded(stream: "io.BufferedReader[Any]") -> BinaryIO:
+def _decompressed(stream: "io.BufferedReader[Any]") -> BinaryIO:
     if stream.peek(2).startswith(_GZIP_MAGIC):
         return io.BufferedReader(gzip.GzipFile(fileobj=stream))
     return stream

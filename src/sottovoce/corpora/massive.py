@@ -1,8 +1,8 @@
 """Records of MASSIVE: `utt`, and `annot_utt` with slots as `[name : value]`.
 
-They are recognised in JSONL and in datasets. `worker_id` is the user, and `partition` says in
-which part a record belongs (see `parts`). The annotated text is dropped once it was read: nobody
-who releases the corpus would expect a second copy of it in another key.
+They are recognised in JSONL and in datasets. `worker_id` is the user, and `partition` names the
+part of a record (see `splits`). The annotated text is dropped after reading, so that a release of
+the corpus has no second copy of it under another key.
 """
 
 import re
@@ -28,7 +28,7 @@ def from_massive(record: Mapping[str, Any]) -> dict[str, Any]:
     """
     annotated = record["annot_utt"]
     if not isinstance(annotated, str):
-        raise InvalidInput(f"Expected annot_utt to be a string, got {annotated!r}.")
+        raise InvalidInput(f"Expected annot_utt to be a string, got {type(annotated).__name__}.")
     text, entities, end = "", [], 0
     for found in _SLOT.finditer(annotated):
         text += annotated[end : found.start()]
@@ -37,12 +37,12 @@ def from_massive(record: Mapping[str, Any]) -> dict[str, Any]:
         text += value
         end = found.end()
     text += annotated[end:]
-    said = record.get("utt")
-    if said is not None and "".join(str(said).split()) != "".join(text.split()):
+    plain = record.get("utt")
+    if plain is not None and "".join(str(plain).split()) != "".join(text.split()):
         raise InvalidInput(
-            f"Expected annot_utt to be utt with slots as [name : value], got {annotated[:60]!r}."
+            "Expected annot_utt to be utt with slots as [name : value], got a different text."
         )
     rest = {key: value for key, value in record.items() if key not in ("utt", "annot_utt")}
     if rest.get("user") is None and rest.get("worker_id") is not None:
-        rest["user"] = rest.pop("worker_id")  # moved: a pseudonym for it must replace it
+        rest["user"] = rest.pop("worker_id")  # moved, so that pseudonymising `user` is enough
     return rest | {"text": text, "entities": entities}

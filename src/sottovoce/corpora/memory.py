@@ -1,7 +1,7 @@
-"""Utterances from whatever holds them: files, lists, pandas, Arrow, Hugging Face datasets.
+"""Utterances from files, lists, pandas, polars, Arrow and Hugging Face datasets.
 
-Nothing is imported for this: tables and datasets are known by their methods. Rows go through the
-same gate as the rows of a file (see `columns` and `objects`).
+None of these packages is imported: tables and datasets are recognised by their methods. Rows are
+validated like the rows of a file (see `columns` and `objects`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from sottovoce.corpora.massive import is_massive
 from sottovoce.corpora.objects import accept
 from sottovoce.corpora.records import Utterance
 from sottovoce.corpora.splits import (
-    ALSO_CALLED,
+    PART_ALIASES,
     PARTS,
     Parts,
     Split,
@@ -28,7 +28,7 @@ from sottovoce.corpora.splits import (
 from sottovoce.errors import InvalidInput
 
 NAME = "data"
-"""How messages and runs call data that has no file name."""
+"""Name of in-memory data in messages and runs."""
 
 _ALIASES = {
     "text": ("utterance", "sentence", "query"),
@@ -36,7 +36,7 @@ _ALIASES = {
     "intent": ("label",),
     "slots": ("tags", "ner_tags", "slot_labels"),
 }
-"""Usual column names of tables and datasets; used if the field's own name is absent."""
+"""Common column names; used if there is no column with the name of the field."""
 
 OnError = Literal["strict", "lenient"]
 
@@ -56,7 +56,7 @@ def read_utterances(
     >>> read_utterances([{"said": "hang up"}])
     Traceback (most recent call last):
     sottovoce.errors.InvalidInput: data, row 1: Expected tokens, text or reference, got the keys
-    said. Mend it, or read leniently to skip it.
+    said. Fix it, or read leniently to skip it.
     """
     _validate.one_of("on_error", on_error, ("strict", "lenient"))
     named = _columns(columns)
@@ -77,7 +77,7 @@ def read_parts(
     test: Any = None,
     columns: Columns | Mapping[str, str] | None = None,
 ) -> Parts:
-    """The same in parts: a folder, a mapping with train (a DatasetDict), or data to split.
+    """The parts of a folder, of a mapping with train (a DatasetDict), or of data to split.
 
     >>> calls = [{"text": "call mum"}, {"text": "call dad"}]
     >>> read_parts({"train": calls, "validation": calls[:1]}).sizes()
@@ -92,7 +92,7 @@ def read_parts(
             parts = _in_parts(read_utterances(data, columns=columns), split, Path(data).stem)
     elif isinstance(data, Mapping):
         if split is not None:
-            raise InvalidInput("Expected data in one piece to split, got a mapping of parts.")
+            raise InvalidInput("Expected a single dataset to split, got a mapping of parts.")
         parts = _of_mapping(data, columns)
     else:
         parts = _in_parts(read_utterances(data, columns=columns), split, NAME)
@@ -112,7 +112,7 @@ def _in_parts(utterances: Sequence[Utterance], split: Split | None, name: str) -
 def _of_mapping(data: Mapping[str, Any], columns: Columns | Mapping[str, str] | None) -> Parts:
     found = {}
     for part in PARTS:
-        names = [name for name in ALSO_CALLED[part] if data.get(name) is not None]
+        names = [name for name in PART_ALIASES[part] if data.get(name) is not None]
         if len(names) > 1:
             raise InvalidInput(f"Expected one part for {part}, got {names[0]} and {names[1]}.")
         if names:
@@ -183,7 +183,7 @@ def _rows(data: Any) -> Iterable[Any]:
 
 
 def _with_names(rows: Iterable[Mapping[str, Any]], features: Mapping[str, Any]) -> Iterator[Any]:
-    """Rows of a Hugging Face dataset, its class labels by name."""
+    """Rows of a Hugging Face dataset, with class labels replaced by their names."""
     labels = {name: found for name, feature in features.items() if (found := _label_names(feature))}
     for row in rows:
         named = {name: _named(row[name], labels[name]) for name in labels if name in row}
@@ -207,7 +207,7 @@ def _named(value: Any, names: Sequence[str]) -> Any:
 
 
 def _usual(names: Sequence[str]) -> Columns:
-    """Columns by their usual names, where the field's own name is absent."""
+    """Columns by common names, for fields without a column of the same name."""
     has_words = {"text", "tokens", "reference"} & {*names}
     chosen = {}
     for field, aliases in _ALIASES.items():
@@ -220,7 +220,7 @@ def _usual(names: Sequence[str]) -> Columns:
 
 
 def _plain(value: Any) -> Any:
-    """A cell as JSON would have it: numpy becomes Python, and NaN becomes None."""
+    """A cell as a JSON value: numpy types become Python types, and NaN becomes None."""
     if isinstance(value, str):
         return value
     if hasattr(value, "tolist"):

@@ -1,12 +1,12 @@
-"""The one gate between JSON objects and utterances; every format goes through it.
+"""Conversion between JSON objects and utterances; every format uses it.
 
 Tokens form: `{"tokens", "slots", "intent", "user", "id", "text"}`, where `text` is written only if
-it differs from the tokens joined by blanks. Spans form: `{"text", "entities": [{"start", "end",
-"type"}], ...}`, with `tokens` only if cutting the text would give others.
+it differs from the tokens joined by spaces. Spans form: `{"text", "entities": [{"start", "end",
+"type"}], ...}`, with `tokens` only if splitting the text would give different ones.
 
-On reading, absent slots are all "O"; a record with neither tokens nor text is read from
+On reading, missing slots default to "O"; the text of a record with neither tokens nor text is its
 `reference`; without `user`, `speaker` or `client` is the user, unless it names a role (see
-`roles`). Those keys, and all others, stay in `extra` and are written back.
+`records.is_role`). Those keys, and all others, are kept in `extra` and written back.
 """
 
 from collections.abc import Mapping
@@ -25,12 +25,21 @@ TEXT_KEYS = ("text", "reference")
 
 _FIELDS = frozenset(KEYS)
 _SPAN_KEYS = {"start", "end", "type"}
+_PLURALS: dict[type, str] = {
+    type(None): "nulls",
+    bool: "booleans",
+    int: "numbers",
+    float: "numbers",
+    str: "strings",
+    list: "lists",
+    dict: "objects",
+}
 
 
 def accept(record: dict[str, Any], problems: Problems) -> Utterance:
-    """Read one object, in the layout of MASSIVE or SLURP too.
+    """Read one object; MASSIVE and SLURP records are supported.
 
-    When lenient, labels in the older IOB1 convention are repaired first.
+    In lenient mode, labels in the older IOB1 convention are repaired.
     """
     if is_massive(record):
         record = from_massive(record)
@@ -46,7 +55,7 @@ def accept(record: dict[str, Any], problems: Problems) -> Utterance:
 
 
 def from_object(record: Mapping[str, Any]) -> Utterance:
-    """Read one object in tokens form, spans form or as mere text.
+    """Read one object in tokens form, in spans form, or with text only.
 
     >>> from_object({"tokens": ["call", "mum"], "intent": "call", "speaker": "u7"}).user
     'u7'
@@ -59,7 +68,7 @@ def from_object(record: Mapping[str, Any]) -> Utterance:
     tokens = record.get("tokens")
     if tokens is not None:
         if not _is_texts(tokens):
-            raise InvalidInput(f"Expected tokens to be a list of strings, got {_shown(tokens)}.")
+            raise InvalidInput(f"Expected tokens to be a list of strings, got {json_type(tokens)}.")
         check_tokens(tuple(tokens))
     text = _text(record, tokens)
     if tokens is None and (not text or text.isspace()):
@@ -74,7 +83,7 @@ def from_object(record: Mapping[str, Any]) -> Utterance:
     if slots is None:
         slots = [OUTSIDE] * len(words)
     elif not _is_texts(slots):
-        raise InvalidInput(f"Expected slots to be a list of strings, got {_shown(slots)}.")
+        raise InvalidInput(f"Expected slots to be a list of strings, got {json_type(slots)}.")
     utterance = Utterance(
         tokens=tuple(words),
         slots=tuple(slots),
@@ -91,7 +100,7 @@ def from_object(record: Mapping[str, Any]) -> Utterance:
 
 
 def to_object(utterance: Utterance, *, spans: bool = False) -> dict[str, Any]:
-    """The object that `from_object` reads as the same utterance.
+    """The inverse of `from_object`.
 
     >>> u = from_spans("call mum!", [Span(5, 8, "who")], id="7")
     >>> to_object(u)
@@ -102,7 +111,7 @@ def to_object(utterance: Utterance, *, spans: bool = False) -> dict[str, Any]:
     """
     check_tokens(utterance.tokens)
     record = _spans_form(utterance) if spans else _tokens_form(utterance)
-    # An empty user must be said when the reader would find one under another name.
+    # An empty user is written if a reader would otherwise take one from another key.
     if utterance.user or _user(utterance.extra):
         record["user"] = utterance.user
     if utterance.id:
@@ -112,28 +121,29 @@ def to_object(utterance: Utterance, *, spans: bool = False) -> dict[str, Any]:
         record["text"] = utterance.text
     if taken := [key for key in utterance.extra if key in KEYS or key in record]:
         raise InvalidInput(
-            f"Expected extra keys that are not fields of an utterance, got {taken[0]!r}; rename it."
+            f"Expected extra keys that are not fields of an utterance, got {taken[0]!r}: rename it."
         )
     return {**record, **utterance.extra}
 
 
 def check_tokens(tokens: tuple[str, ...]) -> None:
-    """Refuse no tokens, and tokens that are empty or have white space at an edge.
+    """Refuse an empty list, empty tokens, and tokens with leading or trailing white space.
 
     >>> check_tokens(("call", " mum"))
     Traceback (most recent call last):
-    sottovoce.errors.InvalidInput: Expected tokens without white space around them, got ' mum' at
-    token 1.
+    sottovoce.errors.InvalidInput: Expected tokens without white space around them, got white space
+    around token 1.
     """
     if not tokens:
         raise InvalidInput("Expected an utterance with at least one token, got none.")
-    # Splitting gives the tokens back if no token holds any white space: the common, fast case.
+    # Fast path: splitting returns the same tokens if none of them contains white space.
     if " ".join(tokens).split() != list(tokens):
         for position, token in enumerate(tokens):
             if not token or token != token.strip():
+                found = "white space around" if token else "an empty string as"
                 raise InvalidInput(
-                    "Expected tokens without white space around them, "
-                    f"got {token!r} at token {position}."
+                    "Expected tokens without white space around them, got "
+                    f"{found} token {position}."
                 )
 
 
@@ -164,7 +174,7 @@ def _text(record: Mapping[str, Any], tokens: list[str] | None) -> str:
         if record.get(key) is not None:
             text = record[key]
             if not isinstance(text, str):
-                raise InvalidInput(f"Expected {key} to be a string, got {_shown(text)}.")
+                raise InvalidInput(f"Expected {key} to be a string, got {json_type(text)}.")
             return text
     if tokens is None:
         raise InvalidInput(
@@ -174,7 +184,7 @@ def _text(record: Mapping[str, Any], tokens: list[str] | None) -> str:
 
 
 def _name(record: Mapping[str, Any], key: str) -> str:
-    """A string, or a whole number as its digits; null counts as absent."""
+    """A string, or an integer as its digits; null counts as absent."""
     value = record.get(key)
     if value is None:
         return ""
@@ -182,7 +192,7 @@ def _name(record: Mapping[str, Any], key: str) -> str:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise InvalidInput(f"Expected {key} to be a string, got {_shown(value)}.")
+    raise InvalidInput(f"Expected {key} to be a string, got {json_type(value)}.")
 
 
 def _user(record: Mapping[str, Any]) -> str:
@@ -194,17 +204,21 @@ def _user(record: Mapping[str, Any]) -> str:
 
 def _spans(entities: object) -> list[Span]:
     if not isinstance(entities, list):
-        raise InvalidInput(f"Expected entities to be a list, got {_shown(entities)}.")
+        raise InvalidInput(f"Expected entities to be a list, got {json_type(entities)}.")
     spans: list[Span] = []
     for entity in entities:
-        if not isinstance(entity, dict) or entity.keys() != _SPAN_KEYS:
+        if not isinstance(entity, dict):
+            raise InvalidInput(f"Expected entities to be objects, got {json_type(entity)}.")
+        if entity.keys() != _SPAN_KEYS:
             raise InvalidInput(
-                f"Expected entities of start, end and type and nothing else, got {_shown(entity)}."
+                "Expected entities with exactly the keys start, end and type, got the keys "
+                f"{', '.join(map(str, entity)) or '(none)'}."
             )
         span = Span(**entity)
         if type(span.start) is not int or type(span.end) is not int or type(span.type) is not str:
             raise InvalidInput(
-                f"Expected whole numbers as start and end and a string as type, got {span}."
+                "Expected integers as start and end and a string as type, got "
+                f"{', '.join(map(json_type, span))}."
             )
         spans.append(span)
     return spans
@@ -214,6 +228,25 @@ def _is_texts(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and {*map(type, value)} <= {str}
 
 
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+def json_type(value: object) -> str:
+    """The type of a JSON value, for errors that must not quote it.
+
+    >>> json_type(7), json_type(["call", 7]), json_type(None)
+    ('a number', 'a list of strings and numbers', 'null')
+    """
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            inside = dict.fromkeys(_PLURALS.get(type(item), "other values") for item in value)
+            return f"a list of {' and '.join(inside)}" if inside else "an empty list"
+        case dict():
+            return "an object"
+        case _:
+            return type(value).__name__

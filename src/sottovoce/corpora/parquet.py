@@ -1,7 +1,7 @@
-"""Parquet, a batch of rows at a time: names as strings, tokens and slots as lists of strings.
+"""Parquet, read in batches of rows: names as strings, tokens and slots as lists of strings.
 
-Arrow types that JSON lacks (times, decimals) are read as their text and NaN as null, since what
-no field claims is kept in `extra`. pyarrow is loaded only when a Parquet file is touched.
+Other columns are kept in `extra` as JSON, so Arrow types that JSON lacks (times, decimals) are read
+as text and NaN as null. pyarrow is imported only when a Parquet file is read or written.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,7 +36,7 @@ def read_parquet(stream: BinaryIO, problems: Problems, columns: Columns) -> Iter
 
 
 def write_parquet(stream: BinaryIO, utterances: Iterable[Utterance], columns: Columns) -> int:
-    """Write one row an utterance; return how many."""
+    """Write one row per utterance; return their number."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -67,7 +67,7 @@ def _batches(stream: BinaryIO, name: str, columns: Columns) -> Iterator[list[dic
     from pyarrow import parquet
 
     if not stream.seekable():
-        raise InvalidInput(f"{name}: Expected a file, got a pipe; Parquet is read from its end.")
+        raise InvalidInput(f"{name}: Expected a file, got a pipe: Parquet needs random access.")
     try:
         file = parquet.ParquetFile(stream)
         columns.check(file.schema_arrow.names)
@@ -86,7 +86,7 @@ def _values(column: "pa.Array", name: str) -> list[Any]:
     from pyarrow import types
 
     if types.is_binary(column.type) or types.is_large_binary(column.type):
-        raise InvalidInput(f"Expected text or numbers in column {name!r}, got bytes; drop it.")
+        raise InvalidInput(f"Expected text or numbers in column {name!r}, got bytes: drop it.")
     if types.is_temporal(column.type) or types.is_decimal(column.type):
         column = column.cast(pa.string())
     values: list[Any] = column.to_pylist()

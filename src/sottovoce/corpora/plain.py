@@ -1,13 +1,13 @@
-"""Plain text: one utterance a line, nothing but the words.
+"""Plain text: one utterance per line, without labels.
 
-Reading cuts tokens at white space and labels all of them "O"; blank lines separate, so they are
-skipped and counted. Writing keeps the text alone: labels, intents and users need another format.
+Reading splits at white space and labels all tokens "O"; blank lines are skipped and counted.
+Writing keeps the text only: labels, intents and users need another format.
 """
 
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from sottovoce.corpora.lines import Problems, check_characters, refuse_mark, text_lines
+from sottovoce.corpora.lines import Problems, check_characters, refuse_bom, text_lines
 from sottovoce.corpora.records import OUTSIDE, Utterance
 from sottovoce.errors import InvalidInput
 
@@ -28,9 +28,13 @@ def plain_line(utterance: Utterance) -> bytes:
     text = utterance.text
     if not text.strip() or "\n" in text or text.endswith("\r"):
         raise InvalidInput(
-            "Expected a text that fits on one line and is not blank, "
-            f"got {text[:40]!r}; write JSONL instead."
+            f"Expected a text on one line that is not blank, got {_problem(text)}: write JSONL "
+            "instead."
         )
     check_characters(text)
-    refuse_mark(text)
+    refuse_bom(text)
     return f"{text}\n".encode()
+
+
+def _problem(text: str) -> str:
+    return "line breaks" if text.strip() else "a blank text"

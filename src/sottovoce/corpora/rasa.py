@@ -1,9 +1,9 @@
-"""Training data of Rasa: YAML (version 2 and 3) and the older Markdown, intents with examples.
+"""Rasa training data: YAML (versions 2 and 3) and the older Markdown.
 
-Entities are `[value](name)` or `[value]{"entity": "name", "role": "role"}`; one with a role is a
-slot of its own, `name.role`. Synonyms, lookup tables and regular expressions are passed over. Only
-this part of YAML is read, so no YAML package is needed. There is no writer: users and ids have no
-place in this format.
+Entities are `[value](name)` or `[value]{"entity": "name", "role": "role"}`; an entity with a role
+becomes the slot `name.role`. Synonyms, lookup tables and regular expressions are ignored. The
+parser supports this subset of YAML only, so no YAML package is needed. There is no writer, because
+the format has no users and ids.
 """
 
 import json
@@ -55,7 +55,7 @@ def from_example(example: str, intent: str) -> Utterance:
         end = found.end()
     text += example[end:]
     if not text.strip():
-        raise InvalidInput("Expected an example with some words, got none.")
+        raise InvalidInput("Expected an example with at least one word, got none.")
     return from_spans(text, spans, intent=intent)
 
 
@@ -65,16 +65,16 @@ def _entity(details: str) -> str:
         name, role = found["entity"], found.get("role")
     except (ValueError, KeyError, AttributeError, TypeError):
         raise InvalidInput(
-            f'Expected an entity such as {{"entity": "city"}}, got {details[:60]!r}.'
+            'Expected an entity such as {"entity": "city"}, got other JSON in braces.'
         ) from None
     return f"{name}.{role}" if role else str(name)
 
 
 def _examples(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
-    """Line, intent and text of every example."""
+    """Line number, intent and text of each example."""
     intent: str | None = None
-    block: int | None = None  # how far the line `examples:` is indented; 0 under a heading
-    literal = False  # examples are one block of text, as with `examples: |`
+    block: int | None = None  # indentation of the line `examples:`; 0 under a heading
+    literal = False  # examples are a literal block, as in `examples: |`
     pending = False  # the text of an example is on the next line
     for number, line in lines:
         if heading := _HEADING.fullmatch(line.rstrip()):

@@ -1,7 +1,7 @@
-"""One utterance: what was said, what it means, and who said it.
+"""The record of an utterance: tokens, slot labels, intent and user.
 
 Tokens with BIO slot labels are the primary form; `text` keeps the original characters, so that
-character spans and labels convert into each other without loss (see `spans`).
+character spans and labels can be converted without loss (see `spans`).
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ OUTSIDE = "O"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utterance:
-    """A labelled utterance. `extra` holds whatever other keys its file carried.
+    """A labelled utterance. `extra` holds all other keys of the record.
 
     >>> u = Utterance(tokens=("call", "mum"), slots=("O", "B-contact"), intent="call")
     >>> u.text
@@ -44,7 +44,7 @@ class Utterance:
 
 
 def check_bio(slots: tuple[str, ...]) -> None:
-    """Refuse labels that are not BIO: every I-x must follow a B-x or an I-x.
+    """Refuse labels that are not valid BIO: every I-x must follow a B-x or an I-x.
 
     >>> check_bio(("O", "B-name", "I-name"))
     >>> check_bio(("O", "I-name"))
@@ -57,7 +57,7 @@ def check_bio(slots: tuple[str, ...]) -> None:
             prefix, kind = label[:2], label[2:]
             if prefix not in ("B-", "I-") or not kind:
                 raise InvalidInput(
-                    f"Expected O, B-type or I-type at token {position}, got {label!r}."
+                    f"Expected O, B-type or I-type at token {position}, got another label."
                 )
             if prefix == "I-" and (previous == OUTSIDE or previous[2:] != kind):
                 raise InvalidInput(
@@ -68,10 +68,10 @@ def check_bio(slots: tuple[str, ...]) -> None:
 
 
 def repair_bio(slots: tuple[str, ...]) -> tuple[str, ...]:
-    """Turn every I-x that continues nothing into the B-x it stands for.
+    """Replace each I-x that does not continue a span by B-x.
 
-    For the older IOB1 convention, where B- is used only between two neighbours of one type, this
-    is an exact translation; for labels damaged in another way it is the usual guess.
+    This converts exactly from the older IOB1 convention, where B- is used only between adjacent
+    spans of the same type; for other errors it is the usual heuristic.
 
     >>> repair_bio(("I-name", "I-name", "B-name", "I-city"))
     ('B-name', 'I-name', 'B-name', 'B-city')
@@ -97,7 +97,7 @@ _ROLES = frozenset(_NAMES.split())
 
 
 def is_role(name: str) -> bool:
-    """Is this the name of a role, or of nobody in particular, and not of a person?
+    """Whether the name is that of a role or a placeholder, not of a person.
 
     >>> is_role("Agent"), is_role("[USER]"), is_role("u00017"), is_role("ann")
     (True, True, False, False)

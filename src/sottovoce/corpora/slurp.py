@@ -1,7 +1,7 @@
 """Records of SLURP: `sentence`, `tokens` with their `surface`, `entities` as spans of token ids.
 
-They are recognised in JSONL and in datasets. Without `intent`, the scenario and the action are it.
-Other copies of the text (`sentence`, `sentence_annotation`) are dropped.
+They are recognised in JSONL and in datasets. Without `intent`, the intent is scenario_action. Other
+copies of the text (`sentence`, `sentence_annotation`) are dropped.
 """
 
 from collections.abc import Mapping
@@ -33,16 +33,16 @@ def from_slurp(record: Mapping[str, Any]) -> dict[str, Any]:
         for entity in record.get("entities") or ():
             places = sorted(entity["span"])
             if not places or places != list(range(places[0], places[0] + len(places))):
-                raise InvalidInput(f"Expected a span of neighbouring tokens, got {entity}.")
+                raise InvalidInput(f"Expected a span of adjacent tokens, got {places}.")
             if places[0] < 0 or places[-1] >= len(tokens):
-                raise InvalidInput(f"Expected a span within {len(tokens)} tokens, got {entity}.")
+                raise InvalidInput(f"Expected a span within {len(tokens)} tokens, got {places}.")
             for place in places:
                 if slots[place] != OUTSIDE:
-                    raise InvalidInput(f"Expected entities that do not overlap, got {entity}.")
+                    raise InvalidInput(f"Expected entities that do not overlap, got {places}.")
                 slots[place] = f"{'B' if place == places[0] else 'I'}-{entity['type']}"
     except (KeyError, TypeError) as problem:
         raise InvalidInput(
-            "Expected a record of SLURP, with surface in every token and span and type in every "
+            "Expected a SLURP record, with surface in every token and span and type in every "
             f"entity, but {problem!r}."
         ) from problem
     intent = record.get("intent")

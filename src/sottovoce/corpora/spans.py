@@ -1,9 +1,9 @@
-"""Character spans and BIO labels: two ways to write the same annotation.
+"""Conversion between character spans and BIO labels.
 
-A span is a half-open range of code points of `text` with a type. In the other direction the text
-is cut at white space and at every span's edges, so a span may begin inside a word, and neighbours
-of one type stay apart (B-x B-x). What labels cannot say (spans that overlap, are empty, leave the
-text, or begin or end in white space) is refused, never changed.
+A span is a half-open range of code points of `text` with a type. To convert spans to labels, the
+text is split at white space and at the edges of spans, so a span may start inside a word, and
+adjacent spans of one type stay separate (B-x B-x). Spans that labels cannot express (overlapping,
+empty, out of range, or with white space at an edge) are refused, never changed.
 """
 
 import re
@@ -17,7 +17,7 @@ _WORD = re.compile(r"\S+")
 
 
 class Span(NamedTuple):
-    """`text[start:end]` is of this type. Offsets count code points, as Python does."""
+    """`text[start:end]` has this type. Offsets are in code points, as in Python."""
 
     start: int
     end: int
@@ -25,7 +25,7 @@ class Span(NamedTuple):
 
 
 def spans_of(utterance: Utterance) -> list[Span]:
-    """The annotated spans, in the order of the text.
+    """The annotated spans, in text order.
 
     >>> spans_of(Utterance(tokens=("call", "mum", "!"), slots=("O", "B-contact", "O"),
     ...                    text="call mum!"))
@@ -52,15 +52,15 @@ def from_spans(
     id: str = "",
     extra: Mapping[str, Any] | None = None,
 ) -> Utterance:
-    """Label the tokens of `text`; without `tokens`, cut at white space and at the spans' edges.
+    """Label the tokens of `text`; without `tokens`, split at white space and at span edges.
 
     >>> u = from_spans("call mum!", [Span(5, 8, "contact")])
     >>> u.tokens, u.slots
     (('call', 'mum', '!'), ('O', 'B-contact', 'O'))
     >>> from_spans("call mum!", [Span(4, 8, "contact")])
     Traceback (most recent call last):
-    sottovoce.errors.InvalidInput: Expected spans that begin and end at a visible character, got
-    Span(start=4, end=8, type='contact') over ' mum'.
+    sottovoce.errors.InvalidInput: Expected spans without white space at their edges, got
+    Span(start=4, end=8, type='contact').
     """
     ordered = _checked(text, spans)
     offsets = _cut(text, ordered) if tokens is None else token_offsets(text, tokens)
@@ -76,7 +76,7 @@ def from_spans(
 
 
 def token_offsets(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
-    """Where each token lies in the text; only white space may lie between them.
+    """Offsets of each token in the text; only white space may lie between tokens.
 
     >>> token_offsets("call  mum!", ["call", "mum", "!"])
     [(0, 4), (6, 9), (9, 10)]
@@ -87,14 +87,14 @@ def token_offsets(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
         start = text.find(token, end)
         if not token or start < 0 or text[end:start].strip():
             raise InvalidInput(
-                f"Expected token {position}, {token!r}, at character {end} of the text (only "
-                f"white space may come before it), got {text[end : end + 20]!r}."
+                f"Expected token {position} at character {end} of the text (after optional white "
+                "space), got other characters."
             )
         offsets.append((start, start + len(token)))
         end = start + len(token)
     if text[end:].strip():
         raise InvalidInput(
-            f"Expected the tokens to cover the text, but {text[end : end + 20]!r} is left over."
+            f"Expected the tokens to cover the text, got more text from character {end} on."
         )
     return offsets
 
@@ -112,13 +112,10 @@ def _checked(text: str, spans: Iterable[Span]) -> list[Span]:
                 f"got {span}."
             )
         if text[start].isspace() or text[end - 1].isspace():
-            raise InvalidInput(
-                "Expected spans that begin and end at a visible character, "
-                f"got {span} over {text[start:end]!r}."
-            )
+            raise InvalidInput(f"Expected spans without white space at their edges, got {span}.")
         if start < previous.end:
             raise InvalidInput(
-                f"Expected spans that do not overlap, got {previous} and {span}; keep one of them."
+                f"Expected spans that do not overlap, got {previous} and {span}: remove one."
             )
         previous = span
     return ordered
@@ -147,8 +144,8 @@ def _labels(offsets: Sequence[tuple[int, int]], spans: Sequence[Span]) -> tuple[
         first, last = at_start.get(span.start), at_end.get(span.end)
         if first is None or last is None:
             raise InvalidInput(
-                f"Expected spans that begin and end where tokens do, got {span}; "
-                "leave the tokens out and they are cut to fit."
+                f"Expected spans that start and end at token boundaries, got {span}: omit the "
+                "tokens to have the text split at the spans."
             )
         labels[first : last + 1] = [f"B-{span.type}"] + [f"I-{span.type}"] * (last - first)
     return tuple(labels)

@@ -1,8 +1,9 @@
-"""Training, validation and test parts, 45:5:50 as in the paper, in one pass and no memory.
+"""Training, validation and test parts, by default 45:5:50 as in the paper, in one pass.
 
-Each record goes where a keyed hash of its own id, user or words sends it. So the same salt gives
-the same split on any machine, an added record never moves another, and what shares a user (or the
-words) shares a part. Parts have their sizes in expectation: few users or many repeats show.
+The part of a record is determined by a keyed hash of its id, user or words. So the same salt gives
+the same split on every machine, adding a record does not move others, and records of the same user
+(or with the same words) are in the same part. The sizes hold in expectation; with few users or many
+duplicates they deviate.
 """
 
 import hashlib
@@ -31,10 +32,10 @@ _RANGE = 1 << 64
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """The rule that sends a record to its part.
+    """A rule that assigns records to parts.
 
-    `by="id"` hashes the id, or the whole record if it has none; `by="user"` keeps a user in one
-    part and refuses a record without one; `by="text"` keeps equal token sequences in one part.
+    `by="id"` hashes the id, or the whole record if it has none; `by="user"` keeps each user in one
+    part and refuses records without a user; `by="text"` keeps equal token sequences in one part.
 
     >>> calls = [Utterance(tokens=("call",), slots=("O",), id=str(i)) for i in range(1000)]
     >>> parts = [Split().part(call) for call in calls]
@@ -54,13 +55,13 @@ class Split:
             _validate.positive(f"the ratio of {part}", ratio)
 
     def part(self, utterance: Utterance) -> str:
-        """The part that this record belongs to, whatever else the corpus holds."""
+        """The part of a record; it does not depend on other records."""
         digest = hashlib.blake2b(self._identity(utterance), digest_size=8, key=self._key).digest()
         return PARTS[bisect_right(self._bounds, int.from_bytes(digest, "big"))]
 
     @cached_property
     def _bounds(self) -> tuple[int, ...]:
-        """Where each part ends among the 64-bit numbers."""
+        """The upper limit of each part, in the range of the 64-bit hash."""
         exact = [Fraction(ratio) for ratio in self.ratios]
         return tuple(int(_RANGE * sum(exact[:n]) / sum(exact)) for n in (1, 2, 3))
 
@@ -75,8 +76,8 @@ class Split:
         elif self.by == "user":
             if not utterance.user:
                 raise InvalidInput(
-                    "Expected a user in every record to split by user, got none for "
-                    f"{utterance.text[:40]!r}; add users, or split by id or text."
+                    "Expected a user in every record to split by user, got a record without one: "
+                    "add users, or split by id or text."
                 )
             identity = utterance.user
         else:
@@ -90,7 +91,7 @@ def split(
     by: By = "id",
     salt: str = SALT,
 ) -> Iterator[tuple[str, Utterance]]:
-    """Pair every utterance with its part, one at a time.
+    """Pairs of part and utterance, one at a time.
 
     >>> calls = [Utterance(tokens=("call", who), slots=("O", "O"), user=who) for who in "abcab"]
     >>> [part for part, _ in split(calls, by="user")]
@@ -101,7 +102,7 @@ def split(
 
 
 def parse_ratios(text: str) -> tuple[float, float, float]:
-    """Read "train:valid:test".
+    """Parse "train:valid:test".
 
     >>> parse_ratios("45:5:50")
     (45.0, 5.0, 50.0)
@@ -118,14 +119,14 @@ def parse_ratios(text: str) -> tuple[float, float, float]:
     return train, valid, test
 
 
-ALSO_CALLED = {"valid": ("valid", "dev", "validation"), "train": ("train",), "test": ("test",)}
+PART_ALIASES = {"valid": ("valid", "dev", "validation"), "train": ("train",), "test": ("test",)}
 PARTITION = "partition"
-"""The key that says in which part a record belongs, as in MASSIVE."""
+"""The key that names the part of a record, as in MASSIVE."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What is learnt from, what is tuned on, and what is measured on; the last two may be empty."""
+    """Training, validation and test data; the last two may be empty."""
 
     name: str
     train: tuple[Utterance, ...]
@@ -146,8 +147,8 @@ def load_parts(
     """Read the parts of a corpus.
 
     A folder holds train.jsonl (or .conll, .csv, ...; also .gz), valid or dev, and test. A file is
-    training data as a whole, unless `split` says how to part it or every record names its
-    `partition`; `valid` and `test` add files.
+    training data, unless `split` is given or every record has a `partition`; `valid` and `test`
+    name additional files.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -175,14 +176,14 @@ def load_parts(
 
 
 def partitioned(utterances: Sequence[Utterance]) -> dict[str, tuple[Utterance, ...]]:
-    """By the partition that every record names; all are training data if one names none.
+    """The parts by `partition`; all records are training data if one of them has none.
 
-    >>> said = [Utterance(tokens=("stop",), slots=("O",), extra={"partition": part})
-    ...         for part in ("train", "dev", "train")]
-    >>> {part: len(found) for part, found in partitioned(said).items()}
+    >>> found = [Utterance(tokens=("stop",), slots=("O",), extra={"partition": part})
+    ...          for part in ("train", "dev", "train")]
+    >>> {part: len(records) for part, records in partitioned(found).items()}
     {'train': 2, 'valid': 1}
     """
-    part_of = {name: part for part, names in ALSO_CALLED.items() for name in names}
+    part_of = {name: part for part, names in PART_ALIASES.items() for name in names}
     named = [part_of.get(str(u.extra.get(PARTITION))) for u in utterances]
     if None in named or "train" not in named:
         return {"train": tuple(utterances)}
@@ -196,10 +197,14 @@ def partitioned(utterances: Sequence[Utterance]) -> dict[str, tuple[Utterance, .
 def split_up(
     utterances: Iterable[Utterance], split: Split, name: str
 ) -> dict[str, tuple[Utterance, ...]]:
-    """By a rule; an empty training part is refused."""
+    """The parts by a rule; an empty training part is refused."""
     drawn: dict[str, list[Utterance]] = {part: [] for part in PARTS}
-    for utterance in utterances:
-        drawn[split.part(utterance)].append(utterance)
+    for number, utterance in enumerate(utterances, 1):
+        try:
+            part = split.part(utterance)
+        except InvalidInput as problem:
+            raise InvalidInput(f"{name}, utterance {number}: {problem}") from problem
+        drawn[part].append(utterance)
     if not drawn["train"]:
         raise InvalidInput(f"Expected enough utterances in {name} to split, found too few.")
     return {part: tuple(found) for part, found in drawn.items()}
@@ -208,7 +213,7 @@ def split_up(
 def _file_of(folder: Path, part: str) -> Path | None:
     candidates = []
     for file in sorted(folder.iterdir()):
-        if file.is_file() and file.name.partition(".")[0] in ALSO_CALLED[part]:
+        if file.is_file() and file.name.partition(".")[0] in PART_ALIASES[part]:
             try:
                 format_of(file)
             except InvalidInput:

@@ -1,7 +1,7 @@
-"""What a person wants to see of a corpus first, counted in one pass.
+"""Summary statistics of a corpus, in one pass.
 
-Memory grows with what is distinct, not with the size of the corpus: words, users, intents, slot
-types, and 16 bytes of hash for every distinct token sequence (for the count of duplicates).
+Memory grows with the number of distinct words, users, intents, slot types and token sequences (16
+bytes of hash each, to count duplicates), not with the size of the corpus.
 """
 
 import hashlib
@@ -19,9 +19,9 @@ class CorpusStatistics:
     """The counts of one corpus or one part of it.
 
     `intents` and `slots` count utterances and annotated spans by name, most frequent first;
-    `lengths` counts utterances by their number of tokens; `growth` is the type-token curve, the
-    number of distinct words after so many tokens; `repeated` counts the utterances whose token
-    sequence had occurred before.
+    `lengths` counts utterances by their number of tokens; `growth` is the type-token curve, as
+    pairs of tokens and distinct words; `repeated` counts the utterances whose token sequence
+    occurred before.
     """
 
     utterances: int
@@ -36,7 +36,7 @@ class CorpusStatistics:
     repeated: int
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object that `from_json` reads back; keys of `lengths` are strings there."""
+        """The statistics as a JSON object; the keys of `lengths` become strings."""
         return asdict(self) | {
             "lengths": {str(length): count for length, count in self.lengths.items()},
             "growth": [list(point) for point in self.growth],
@@ -44,7 +44,7 @@ class CorpusStatistics:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> "CorpusStatistics":
-        """Read what `to_json` wrote.
+        """The inverse of `to_json`.
 
         >>> counted = describe([Utterance(tokens=("call", "mum"), slots=("O", "B-who"))])
         >>> CorpusStatistics.from_json(counted.to_json()) == counted
@@ -60,7 +60,7 @@ class CorpusStatistics:
 
 
 class Tally:
-    """A running count; `statistics()` may be asked for at any time."""
+    """Running counts; `statistics()` can be called at any time."""
 
     def __init__(self) -> None:
         self.sequences: Counter[bytes] = Counter()
@@ -98,7 +98,7 @@ class Tally:
                 self._next_point = _following_point(self._tokens)
 
     def statistics(self) -> CorpusStatistics:
-        """What was counted so far."""
+        """The statistics so far."""
         growth = list(self._growth)
         if self._tokens and growth[-1][0] != self._tokens:
             growth.append((self._tokens, len(self._words)))
@@ -137,7 +137,7 @@ def describe(utterances: Iterable[Utterance]) -> CorpusStatistics:
 
 
 def shared(part: Tally, other: Tally) -> int:
-    """How many utterances of `part` have a token sequence that occurs in `other`.
+    """Number of utterances of `part` whose token sequence occurs in `other`.
 
     >>> call = Utterance(tokens=("call", "mum"), slots=("O", "B-who"))
     >>> stop = Utterance(tokens=("stop",), slots=("O",))
@@ -148,7 +148,7 @@ def shared(part: Tally, other: Tally) -> int:
 
 
 def _fingerprint(tokens: tuple[str, ...]) -> bytes:
-    # Lengths first, so that no two sequences share their bytes.
+    # The lengths make the encoding of sequences unique.
     joined = "".join(tokens)
     shape = ",".join(str(len(token)) for token in tokens)
     encoded = f"{shape}:{joined}".encode("utf-8", "surrogatepass")

@@ -1,7 +1,7 @@
-"""Word vectors from a file: `.npz` with arrays `words` and `vectors`, or lines of text.
+"""Word vectors from a file: `.npz` with arrays `words` and `vectors`, or text.
 
-The text form is that of GloVe and word2vec: a word and its numbers a line, parted by blanks, with
-or without a first line of "count dimension"; it may be gzipped. Nothing is ever unpickled.
+The text format is that of GloVe and word2vec: one word and its numbers per line, separated by
+spaces, with an optional first line "count dimension"; it may be gzipped. Nothing is unpickled.
 """
 
 import zipfile
@@ -18,7 +18,7 @@ from sottovoce.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordVectors:
-    """One row of `vectors` for each of `words`; `index` finds the row of a word.
+    """Words and their vectors, row by row; `index` maps a word to its row.
 
     >>> found = WordVectors(("call", "mum"), np.eye(2, dtype=np.float32))
     >>> found.vectors[found.index["mum"]].tolist()
@@ -51,7 +51,7 @@ class WordVectors:
 
 
 def read_word_vectors(path: str | Path) -> WordVectors:
-    """Read word vectors, `.npz` by its name and anything else as text.
+    """Read word vectors: `.npz` files by suffix, all others as text.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,16 +1,17 @@
-"""Joint intent and slot models: what was said, in words of a schema, trained with a guarantee.
+"""Joint intent and slot models, trained with a privacy guarantee.
 
 >>> from sottovoce import nlu
 >>> nlu.read([{"text": "play some jazz", "intent": "play"}])[0].tokens
 ('play', 'some', 'jazz')
 
-`nlu.train` makes a model, `nlu.load` reads one back (see `sottovoce.nlu.assistant` for ten lines
-that run). The names below are imported when they are first used; `train`, `load`, `Assistant` and
-`Settings` need torch.
+`nlu.train` trains a model and `nlu.load` loads one (see `sottovoce.nlu.assistant` for a complete
+example). Names are imported when first used; `train`, `load`, `Assistant` and `Settings` need
+torch.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sottovoce._lazy import lazily
 
 if TYPE_CHECKING:
     from sottovoce.corpora.memory import read_utterances as read
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
     from sottovoce.nlu.schema import Schema
 
 _EXPORTS = {
-    "Assistant": ("sottovoce.nlu.assistant", "Assistant"),
-    "Evaluation": ("sottovoce.nlu.evaluation", "Evaluation"),
-    "Parse": ("sottovoce.nlu.parses", "Parse"),
-    "Schema": ("sottovoce.nlu.schema", "Schema"),
-    "Score": ("sottovoce.nlu.evaluation", "Score"),
-    "Settings": ("sottovoce.nlu.fit.settings", "Settings"),
-    "Slot": ("sottovoce.nlu.parses", "Slot"),
-    "load": ("sottovoce.nlu.assistant", "load"),
-    "read": ("sottovoce.corpora.memory", "read_utterances"),
-    "train": ("sottovoce.nlu.assistant", "train"),
+    "Assistant": "sottovoce.nlu.assistant",
+    "Evaluation": "sottovoce.nlu.evaluation",
+    "Parse": "sottovoce.nlu.parses",
+    "Schema": "sottovoce.nlu.schema",
+    "Score": "sottovoce.nlu.evaluation",
+    "Settings": "sottovoce.nlu.fit.settings",
+    "Slot": "sottovoce.nlu.parses",
+    "load": "sottovoce.nlu.assistant",
+    "read": "sottovoce.corpora.memory:read_utterances",
+    "train": "sottovoce.nlu.assistant",
 }
 
 __all__ = [
@@ -46,12 +47,7 @@ __all__ = [
     "train",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _EXPORTS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, defined = _EXPORTS[name]
-    return getattr(importlib.import_module(module), defined)
+__getattr__ = lazily(__name__, _EXPORTS)
 
 
 def __dir__() -> list[str]:

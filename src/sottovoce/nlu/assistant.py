@@ -1,17 +1,17 @@
-"""Train, use, measure, save and load a model of intents and slots.
+"""Train, use, evaluate, save and load an intent and slot model.
 
 >>> import tempfile
 >>> from sottovoce import nlu
 >>> from sottovoce.corpora.synthetic import generate
->>> said = list(generate("communication", size=260, seed=1))
->>> model = nlu.train(said[:200], epsilon=3, quick=True)
+>>> utterances = list(generate("communication", size=260, seed=1))
+>>> model = nlu.train(utterances[:200], epsilon=3, quick=True)
 >>> parse = model("call my sister")
 >>> parse.text, parse.intent in model.labels.intents
 ('call my sister', True)
 >>> print(model.guarantee)
 Adding or removing any one example changes the probability of any outcome by a factor of at most
 e^3, except with probability at most 0.0005 ...
->>> list(model.evaluate(said[200:]))
+>>> list(model.evaluate(utterances[200:]))
 ['ser', 'intent_accuracy', 'slot_f1', 'exact_match']
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     model.save(f"{folder}/run")
@@ -50,10 +50,10 @@ from sottovoce.privacy.ledger import Ledger
 
 
 class Assistant:
-    """A trained model of intents and slots, and how it was made. Safe to call from many threads.
+    """A trained intent and slot model, with the record of its training. Thread-safe.
 
-    Made by `train` and `load`. `run` is the run.json of the training, with the private part if
-    that was there.
+    Created by `train` and `load`. `run` is the run.json of the training, including the private
+    part if it is available.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class Assistant:
         folder: Path | None = None,
         files: Mapping[str, bytes] | None = None,
     ) -> None:
-        """`folder` is where the run lies; without it, `files` are what was written while training.
+        """`folder` is the run folder; without one, `files` holds the files written by training.
 
-        Paths in `files` are relative to the folder of the run.
+        Paths in `files` are relative to the run folder.
         """
         self.model = model.eval()
         self.run = dict(run)
@@ -93,45 +93,46 @@ class Assistant:
     def evaluate(
         self, data: Any, *, columns: Columns | Mapping[str, str] | None = None
     ) -> Evaluation:
-        """Scores on labelled data, with 95 % intervals. Scores on private data are not covered."""
+        """Scores on labelled data, with 95 % intervals. No guarantee covers private data here."""
         utterances = read_utterances(data, columns=columns)
         if not any(utterance.intent for utterance in utterances):
             raise InvalidInput(
                 f"Expected utterances with intents to evaluate on, got {len(utterances):,} "
-                "without: add intents."
+                "without intents: add them."
             )
         with self._lock:
             return Evaluation(evaluate(self.model, utterances))
 
     @property
     def labels(self) -> Schema:
-        """Intents and slot types that the model knows."""
+        """Intents and slot types of the model."""
         return self.model.schema
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What the training guarantees, derived from its ledger."""
+        """The privacy guarantee of the training, derived from its ledger."""
         return Guarantee.from_json(self.run["guarantee"])
 
     @cached_property
     def ledger(self) -> Ledger:
-        """What the training spent."""
+        """The privacy ledger of the training."""
         return Ledger.from_json(self.run["ledger"])
 
     @property
     def metrics(self) -> dict[str, Evaluation]:
-        """Scores on the valid and test parts, measured at the end of the training."""
+        """Scores on the valid and test parts, measured at the end of training."""
         return {part: Evaluation(found) for part, found in self.run.get("metrics", {}).items()}
 
     @property
     def quick(self) -> bool:
-        """Was this trained for a first look only?"""
+        """Whether the model was trained with `quick=True`."""
         return is_quick(self.run["asked"])
 
     def save(self, folder: str | Path) -> None:
         """Write the run to a new folder, as `sottovoce train -o FOLDER` does.
 
-        `private/` in it has counts, times and scores, which no guarantee covers: do not share it.
+        Its `private/` folder holds counts, times and scores, which no guarantee covers: do not
+        share it.
         """
         folder = Path(folder)
         if self._folder is not None and folder.resolve() == self._folder.resolve():
@@ -176,18 +177,19 @@ def train(
     on_progress: Callable[[Progress], None] | None = None,
     **settings: Any,
 ) -> Assistant:
-    """Train a model of intents and slots, as `sottovoce train` does with the same settings.
+    """Train an intent and slot model, as `sottovoce train` does with the same settings.
 
     `data` is a file or a folder with train, valid and test; a list of `Utterance` or of dicts; a
     pandas, polars or Arrow table; a Hugging Face dataset; or a mapping of train, valid and test to
-    any of these. `split` parts it, such as "80:10:10"; `columns` names the columns of a table.
+    any of these. `split` gives the ratios to split it by, such as "80:10:10"; `columns` names the
+    columns of a table.
 
-    `epsilon` is what one `unit` (example or user) may lose; `method="sgd"` trains without privacy.
-    `labels` declares the intents and slots (a `Schema`, a labels.json, or a run); without it they
-    are read off the training data, which is not covered. With `output` the run is written to that
-    folder while it is trained; `resume=True` continues one that was interrupted. `quick=True`
-    trains a small model for a first look. `on_progress=print` shows progress. Further settings are
-    those of `Settings`.
+    `epsilon` is the privacy budget per `unit` (example or user); `method="sgd"` trains without
+    privacy. `labels` declares the intents and slots (a `Schema`, a labels.json, or a run); without
+    it they are taken from the training data, which no guarantee covers. With `output` the run is
+    written to that folder during training; `resume=True` continues an interrupted run.
+    `quick=True` trains a small model for a first look. `on_progress=print` shows progress. Other
+    settings are those of `Settings`.
 
     >>> train([{"text": "play some jazz", "intent": "play"}], epsilon=3, epoch=2)
     Traceback (most recent call last):
@@ -196,9 +198,11 @@ def train(
     """
     chosen = _settings(settings, epsilon=epsilon, unit=unit, method=method, quick=quick)
     if labels is not None and public_labels:
-        raise InvalidInput("Expected labels or public_labels, got both.")
+        raise InvalidInput("Expected labels or public_labels, got both: pass one of them.")
     if resume and output is None:
-        raise InvalidInput("Expected the output folder of the run to resume, got none.")
+        raise InvalidInput(
+            "Expected the output folder of the run to resume, got none: pass output."
+        )
     if isinstance(data, str | Path):
         check_samples(chosen, data)
     by: By = "user" if chosen.unit == "user" else "id"
@@ -246,12 +250,12 @@ def train(
 
 
 def load(folder: str | Path) -> Assistant:
-    """Read back a model that `Assistant.save`, `train(output=...)` or `sottovoce train` wrote."""
+    """Load a model written by `Assistant.save`, `train(output=...)` or `sottovoce train`."""
     folder = Path(folder)
     loaded = load_run(folder)
     run = RunFolder(folder).read_run(private=True)
     if not {"asked", "guarantee", "ledger"} <= run.keys():
-        raise InvalidInput(f"Expected a run of a training in {folder}, got another one.")
+        raise InvalidInput(f"Expected a training run in {folder}, got a run of another command.")
     return Assistant(loaded.model, run, folder=folder)
 
 
@@ -266,8 +270,8 @@ def _settings(
             raise InvalidInput(f"Expected settings among {', '.join(known)}, got {name!r}{hint}")
     if epsilon is None and given.get("noise_multiplier") is None and method != "sgd":
         raise InvalidInput(
-            f"Expected an epsilon for {method}, such as epsilon=3, got none: the smaller, the more "
-            'private; method="sgd" trains without privacy.'
+            f"Expected an epsilon for {method}, such as epsilon=3, got none: smaller values are "
+            'more private; method="sgd" trains without privacy.'
         )
     start = QUICK if quick else {}
     return Settings.from_json(
@@ -280,7 +284,7 @@ def _path(data: Any) -> str | None:
 
 
 def _written(folder: Path) -> dict[str, bytes]:
-    """What a training has written beside the model itself: the ledger, and its private notes."""
+    """Files that training wrote besides the model: the ledger and the private files."""
     kept = [folder / "ledger.jsonl", *(folder / PRIVATE).iterdir()]
     return {
         str(path.relative_to(folder)): path.read_bytes()

@@ -1,10 +1,10 @@
-"""The scores of a model on labelled utterances, with their intervals, to be read or printed."""
+"""Scores of a model on labelled utterances, with confidence intervals."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.nlu.metrics.score_names import SCORE_NAMES
+from sottovoce.nlu.metrics.registry import DISPLAY_NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ class Evaluation(Mapping[str, Score]):
         return f"Evaluation({self.to_json()})"
 
     def __str__(self) -> str:
-        width = max(len(SCORE_NAMES.get(name, name)) for name in self)
+        width = max(len(DISPLAY_NAMES.get(name, name)) for name in self)
         return "\n".join(
-            f"{SCORE_NAMES.get(name, name):{width}} {score}" for name, score in self.items()
+            f"{DISPLAY_NAMES.get(name, name):{width}} {score}" for name, score in self.items()
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As run.json keeps them."""
+        """The form stored in run.json."""
         return {
             name: {"value": score.value, "low": score.low, "high": score.high}
             for name, score in self.items()

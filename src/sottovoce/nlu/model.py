@@ -1,10 +1,11 @@
-"""The joint model: an encoder, what the heads see of it, an intent head, and a CRF over slot tags.
+"""The joint model: an encoder, a readout of its vectors, an intent head, and a CRF over slot tags.
 
     -log p(intent, tags | words) = -log p(intent | words) - log p(tags | intent, words)
 
-The first is cross entropy, the second the CRF's negative log-likelihood among sequences that are
-BIO and, where the schema has an ontology, that the intent may carry. The same is decoded: the best
-pair of an intent and tags. So no part of the model has to learn what the ontology says.
+The first term is cross entropy. The second is the CRF's negative log-likelihood over the sequences
+that are valid BIO and, if the schema has an ontology, allowed for the intent. Decoding uses the
+same constraints and returns the best pair of intent and tags, so the model need not learn the
+ontology.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,18 +25,18 @@ from sottovoce.nlu.crf.viterbi import decode, log_partition, marginals
 from sottovoce.nlu.encoders.base import Encoded, Encoder, encoder_from_json
 from sottovoce.nlu.encoders.whitening import Readout
 from sottovoce.nlu.fit.data import Batch, Encodings
-from sottovoce.nlu.fit.sharing import shared_names
+from sottovoce.nlu.fit.tag_features import tag_features
 from sottovoce.nlu.schema import Schema
 
 TRIED_INTENTS = 5
-"""How many of the likeliest intents are decoded with their own slots."""
+"""Number of most likely intents whose slots are decoded."""
 
 Reduction = Literal["sum", "mean"]
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model makes of an utterance; probabilities are the model's own."""
+    """Predicted intent and slots of an utterance, with the model's probabilities."""
 
     intent: str
     probability: float
@@ -44,21 +45,21 @@ class Prediction:
 
 
 class JointModel(nn.Module):
-    """Intent and slots of an utterance, from one encoder.
+    """Predicts the intent and slots of an utterance from one shared encoder.
 
     >>> from sottovoce.nlu.encoders.clc import Clc, ClcShape
     >>> from sottovoce.nlu.encoders.words import Words
     >>> schema = Schema(intents=("call", "stop"), slot_types=("who",), slots_of=None, declared=True)
     >>> shape = ClcShape(word_width=4, filters=3, hidden=5, layers=1)
     >>> model = JointModel(schema, Clc(Words.hashed(10), shape))
-    >>> model.predict([["call", "mum"]])[0].probability         # it has learnt nothing yet
+    >>> model.predict([["call", "mum"]])[0].probability         # untrained
     0.5
     """
 
     allowed: Tensor
-    """[intents, tags] what the ontology lets an intent carry."""
-    shares: Tensor | None
-    """[tags, columns] what a tag's score is made of; None if every tag is learnt on its own."""
+    """[intents, tags] the tags that the ontology allows for each intent."""
+    tag_features: Tensor | None
+    """[tags, columns] features shared between tags; None if every tag has its own weights only."""
 
     def __init__(
         self,
@@ -69,9 +70,9 @@ class JointModel(nn.Module):
         slot_reduction: Reduction = "sum",
         share_names: bool = False,
     ) -> None:
-        """Heads are zero at first: every label is equally likely.
+        """Heads are initialised to zero, so every label is equally likely.
 
-        With `share_names`, slots whose names have parts in common are learnt together.
+        With `share_names`, slots whose names have parts in common share weights.
         """
         super().__init__()
         _validate.one_of("slot_reduction", slot_reduction, ("sum", "mean"))
@@ -83,9 +84,9 @@ class JointModel(nn.Module):
                 f"got one for {self.readout.sizes[0]} and {self.readout.sizes[1]}."
             )
         self.intent = nn.Linear(self.readout.summary_width, len(schema.intents))
-        shares = shared_names(schema.tags) if share_names else None
-        self.register_buffer("shares", shares, persistent=False)
-        columns = len(schema.tags) if shares is None else shares.shape[1]
+        features = tag_features(schema.tags) if share_names else None
+        self.register_buffer("tag_features", features, persistent=False)
+        columns = len(schema.tags) if features is None else features.shape[1]
         self.slot = nn.Linear(self.readout.width, columns)
         self.crf = Crf(len(schema.tags), schema.tags)
         allowed = torch.tensor(schema.allowed(), dtype=torch.bool)
@@ -99,27 +100,27 @@ class JointModel(nn.Module):
         return self.intent.weight.device
 
     def heads(self, inputs: dict[str, Tensor] | Encoded) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores of intents [B, I], of tags [B, T, K], and the mask of words [B, T]."""
+        """Intent scores [B, I], tag scores [B, T, K], and the mask of words [B, T]."""
         kept = isinstance(inputs, Encoded)
         encoded = inputs if isinstance(inputs, Encoded) else self.encoder(inputs)
-        seen = self.readout.surround(encoded) if kept else self.readout(encoded)
+        seen = self.readout.add_context(encoded) if kept else self.readout(encoded)
         emissions = self.slot(seen.words)
-        if self.shares is not None:
-            emissions = emissions @ self.shares.T
+        if self.tag_features is not None:
+            emissions = emissions @ self.tag_features.T
         return self.intent(seen.utterance), emissions, seen.mask
 
-    def under(self, intents: Tensor, emissions: Tensor) -> Tensor:
-        """Emissions [B, T, K] without the tags that these intents [B] may not carry."""
+    def mask_by_intent(self, intents: Tensor, emissions: Tensor) -> Tensor:
+        """Emissions [B, T, K] with the tags masked that the ontology forbids for intents [B]."""
         if self.schema.slots_of is None:
             return emissions
         return emissions.masked_fill(~self.allowed[intents][:, None], IMPOSSIBLE)
 
     def losses(self, batch: Batch) -> Tensor:
-        """[examples] the loss of each."""
+        """[examples] loss of each example."""
         batch = batch.to(self.device)
         intents, emissions, mask = self.heads(batch.inputs)
         by_intent = functional.cross_entropy(intents, batch.intents, reduction="none")
-        by_slots: Tensor = self.crf(self.under(batch.intents, emissions), batch.tags, mask)
+        by_slots: Tensor = self.crf(self.mask_by_intent(batch.intents, emissions), batch.tags, mask)
         if self.slot_reduction == "mean":
             by_slots = by_slots / mask.sum(1)
         return by_intent + by_slots
@@ -129,12 +130,12 @@ class JointModel(nn.Module):
 
     @torch.no_grad()
     def predict(self, tokens: Sequence[Sequence[str]], *, batch_size: int = 64) -> list[Prediction]:
-        """Intent and slots of every utterance, each a list of words."""
+        """Intent and slots of each utterance (a list of words)."""
         _validate.at_least_one("batch_size", batch_size)
         found: list[Prediction | None] = [None] * len(tokens)
         encodings = Encodings(self, [_unlabelled(words) for words in tokens], False, labelled=False)
         with _evaluating(self):
-            for chosen in encodings.sorted_pieces(batch_size):
+            for chosen in encodings.batches_by_length(batch_size):
                 batch = encodings.batch(chosen).to(self.device)
                 predicted = self._predict(*self.heads(batch.inputs))
                 for number, prediction in zip(chosen.tolist(), predicted, strict=True):
@@ -144,7 +145,7 @@ class JointModel(nn.Module):
     def _predict(self, intents: Tensor, emissions: Tensor, mask: Tensor) -> list[Prediction]:
         logs = intents.log_softmax(-1)
         chosen, paths = self._decode(logs, emissions, mask)
-        posteriors = marginals(self.crf, self.under(chosen, emissions), mask).cpu()
+        posteriors = marginals(self.crf, self.mask_by_intent(chosen, emissions), mask).cpu()
         predictions = []
         for row, (number, path) in enumerate(zip(chosen.tolist(), paths, strict=True)):
             sure = posteriors[row, torch.arange(len(path)), torch.tensor(path)]
@@ -161,15 +162,15 @@ class JointModel(nn.Module):
     def _decode(
         self, logs: Tensor, emissions: Tensor, mask: Tensor
     ) -> tuple[Tensor, list[list[int]]]:
-        """The chosen intent [B] and the tags of every utterance."""
+        """The best intent [B] and tags of each utterance."""
         if self.schema.slots_of is None:
             return logs.argmax(-1), decode(self.crf, emissions, mask).tags
         tried = min(TRIED_INTENTS, len(self.schema.intents))
         best, which = logs.topk(tried, -1)
         wide, masks = emissions.repeat_interleave(tried, 0), mask.repeat_interleave(tried, 0)
-        restricted = self.under(which.flatten(), wide)
+        restricted = self.mask_by_intent(which.flatten(), wide)
         decoded = decode(self.crf, restricted, masks)
-        # Scores of unlike intents compare only as probabilities of the tags given the intent.
+        # Scores of different intents are comparable only as p(tags | intent).
         tags = decoded.scores - log_partition(self.crf, restricted, masks)
         winner = (best + tags.view_as(best)).argmax(-1)
         rows = torch.arange(len(logs), device=logs.device) * tried + winner
@@ -180,15 +181,15 @@ class JointModel(nn.Module):
     def log_probabilities(
         self, utterances: Sequence[Utterance], *, batch_size: int = 64
     ) -> list[float]:
-        """log p(intent, slots | words) of every utterance; a label it does not know is refused."""
+        """log p(intent, slots | words) of each utterance; unknown labels raise InvalidInput."""
         found = torch.zeros(len(utterances))
         encodings = Encodings(self, utterances, False)
         with _evaluating(self):
-            for chosen in encodings.sorted_pieces(batch_size):
+            for chosen in encodings.batches_by_length(batch_size):
                 batch = encodings.batch(chosen).to(self.device)
                 intents, emissions, mask = self.heads(batch.inputs)
                 loss = functional.cross_entropy(intents, batch.intents, reduction="none")
-                emissions = self.under(batch.intents, emissions)
+                emissions = self.mask_by_intent(batch.intents, emissions)
                 found[chosen] = -(loss + self.crf(emissions, batch.tags, mask)).cpu()
         return found.tolist()
 
@@ -196,15 +197,15 @@ class JointModel(nn.Module):
     def scores(
         self, utterances: Sequence[Utterance], *, batch_size: int = 64
     ) -> tuple[Tensor, list[Tensor]]:
-        """Posteriors of intents [B, I], and of each word's tags, a [T, K] for every utterance."""
+        """Intent posteriors [B, I], and tag posteriors of the words, [T, K] per utterance."""
         intents = torch.zeros(len(utterances), len(self.schema.intents))
         words = [torch.zeros(0)] * len(utterances)
         encodings = Encodings(self, utterances, False, labelled=False)
         with _evaluating(self):
-            for chosen in encodings.sorted_pieces(batch_size):
+            for chosen in encodings.batches_by_length(batch_size):
                 scored, emissions, mask = self.heads(encodings.batch(chosen).to(self.device).inputs)
                 intents[chosen] = scored.softmax(-1).cpu()
-                emissions = self.under(scored.argmax(-1), emissions)
+                emissions = self.mask_by_intent(scored.argmax(-1), emissions)
                 posteriors = marginals(self.crf, emissions, mask).cpu()
                 for row, number in enumerate(chosen.tolist()):
                     words[number] = posteriors[row, : int(encodings.lengths[number])].clone()
@@ -215,12 +216,12 @@ class JointModel(nn.Module):
             "encoder": self.encoder.to_json(),
             "readout": self.readout.to_json(),
             "slot_reduction": self.slot_reduction,
-            "share_names": self.shares is not None,
+            "share_names": self.tag_features is not None,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], schema: Schema, files: Mapping[str, bytes]) -> Self:
-        """The same architecture, with weights that are still to be loaded."""
+        """The same architecture, without weights."""
         return cls(
             schema,
             encoder_from_json(data["encoder"], files),
@@ -232,7 +233,7 @@ class JointModel(nn.Module):
 
 @contextmanager
 def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout inside, and afterwards as it was."""
+    """Evaluation mode inside the block; the previous mode is restored afterwards."""
     mode = model.training
     model.eval()
     try:

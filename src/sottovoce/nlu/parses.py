@@ -1,4 +1,4 @@
-"""What a model makes of a text: its intent and its slots, with character offsets and scores."""
+"""The parse of a text: intent and slots, with character offsets and scores."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parse:
-    """The intent of a text with its probability, and its slots in the order of the text.
+    """The intent of a text with its probability, and its slots in text order.
 
     >>> parse = Parse(text="call mum", intent="call", score=0.9,
     ...               slots=(Slot(name="who", value="mum", start=5, end=8, score=0.8),))
@@ -62,7 +62,7 @@ class Parse:
 
 
 def utterance_of(text: str) -> Utterance:
-    """A text as a model reads it: words are parted by white space.
+    """A text as model input, split into words at white space.
 
     >>> utterance_of("call  mum").tokens
     ('call', 'mum')
@@ -76,7 +76,7 @@ def utterance_of(text: str) -> Utterance:
 
 
 def parse_of(utterance: Utterance, prediction: "Prediction") -> Parse:
-    """What was predicted for an utterance, in terms of its text."""
+    """Convert a prediction to character offsets in the text."""
     text = utterance.text
     labelled = Utterance(tokens=utterance.tokens, slots=prediction.slots, text=text)
     words = list(

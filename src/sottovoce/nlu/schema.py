@@ -1,7 +1,7 @@
-"""The labels of a domain: intents, slot types, and which slots an intent may carry (the ontology).
+"""The labels of a domain: intents, slot types, and the slots allowed for each intent (ontology).
 
-A schema is declared, because whoever built the assistant knows its skills, or it is read off data.
-What is read off private data is not covered by any guarantee, and the schema says so.
+A schema is either declared by the developer of the assistant or inferred from data. No guarantee
+covers a schema inferred from private data, and `Schema.uncovered` states that.
 """
 
 import json
@@ -20,9 +20,9 @@ FILE = "labels.json"
 
 @dataclass(frozen=True)
 class Schema:
-    """Every label that a model can give.
+    """All labels of a model.
 
-    `slots_of` names the slot types that an intent may carry; without it, any intent may carry all.
+    `slots_of` maps intents to their allowed slot types; if None, every intent allows all of them.
 
     >>> schema = Schema(intents=("call",), slot_types=("who",), slots_of=None, declared=True)
     >>> schema.tags
@@ -44,16 +44,14 @@ class Schema:
             raise InvalidInput("Expected at least one intent in the schema, got none.")
         for what, names in ("intent", self.intents), ("slot type", self.slot_types):
             if len(set(names)) != len(names):
-                raise InvalidInput(f"Expected every {what} of the schema once, got one twice.")
+                raise InvalidInput(f"Expected every {what} of the schema once, got a duplicate.")
         if "" in self.slot_types:
-            raise InvalidInput("Expected slot types with a name, got an empty one.")
+            raise InvalidInput("Expected slot types with a name, got an empty name.")
         for intent, types in (self.slots_of or {}).items():
             if intent not in self.intents:
-                raise InvalidInput(f"Expected slots of a known intent, got them for {intent!r}.")
+                raise InvalidInput(f"Expected slots_of to name known intents, got {intent!r}.")
             if unknown := sorted(types - set(self.slot_types)):
-                raise InvalidInput(
-                    f"Expected known slot types for {intent!r}, got {unknown[0]!r} as well."
-                )
+                raise InvalidInput(f"Expected known slot types for {intent!r}, got {unknown[0]!r}.")
 
     @cached_property
     def tags(self) -> tuple[str, ...]:
@@ -86,7 +84,7 @@ class Schema:
             ) from None
 
     def allowed(self) -> list[list[bool]]:
-        """For every intent, which tags the ontology lets its words have."""
+        """[intents][tags] whether the ontology allows the tag for the intent."""
         if self.slots_of is None:
             return [[True] * len(self.tags) for _ in self.intents]
         everything = frozenset(self.slot_types)
@@ -97,7 +95,7 @@ class Schema:
         return rows
 
     def fits(self) -> Callable[[Utterance], bool]:
-        """Whether a model of this schema can give an utterance its labels."""
+        """A predicate: whether the schema contains and allows the labels of an utterance."""
         allowed = {
             intent: {tag for tag, fits in zip(self.tags, row, strict=True) if fits}
             for intent, row in zip(self.intents, self.allowed(), strict=True)
@@ -112,7 +110,7 @@ class Schema:
 
     @property
     def uncovered(self) -> tuple[str, ...]:
-        """What was taken from private data, as sentences for the guarantee."""
+        """Statements for the guarantee about what was inferred from private data."""
         if self.declared:
             return ()
         and_ontology = "" if self.slots_of is None else ", and which slots occur with which intent"
@@ -122,7 +120,7 @@ class Schema:
     def of(
         cls, utterances: Iterable[Utterance], *, declared: bool = False, ontology: bool = True
     ) -> Self:
-        """The labels that occur, in alphabetical order.
+        """The labels that occur in the utterances, in alphabetical order.
 
         >>> call = Utterance(tokens=("call", "mum"), slots=("O", "B-who"), intent="call")
         >>> Schema.of([call]).slots_of
@@ -152,13 +150,13 @@ class Schema:
 
     @classmethod
     def from_json(cls, data: object) -> Self:
-        """Read a schema back; a file that somebody wrote by hand counts as declared.
+        """Read a schema; one without the key "declared" (written by hand) counts as declared.
 
         >>> Schema.from_json({"intents": ["call"], "slot_types": ["who"]}).declared
         True
         """
         if not isinstance(data, Mapping):
-            raise InvalidInput("Expected a schema as a JSON object with intents and slot_types.")
+            raise InvalidInput("Expected a schema: a JSON object with intents and slot_types.")
         slots_of = data.get("slots_of")
         if slots_of is not None and not isinstance(slots_of, Mapping):
             raise InvalidInput("Expected slots_of to map intents to lists of slot types.")
@@ -178,7 +176,7 @@ class Schema:
     def load(cls, path: str | Path, *, declared: bool = True) -> Self:
         """A schema from a labels.json, a run folder, or the labels of a corpus file or folder.
 
-        Naming a corpus here declares its labels, unless `declared` says that it is private.
+        The labels of a corpus count as declared unless `declared` is False.
         """
         path = Path(path)
         if (path / FILE).is_file():

@@ -70,7 +70,7 @@ def test_another_attack_needs_another_folder(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     train_references(RECORDS, Trainer(), models=2, source=NoiseSource(), folder=tmp_path)
     (tmp_path / "reference-001.npz").write_bytes(b"nothing")
-    with pytest.raises(InvalidInput, match=r"reference-001.npz to hold saved scores, but it canno"):
+    with pytest.raises(InvalidInput, match=r"saved scores in .*reference-001.npz, but it cannot"):
         train_references(RECORDS, Trainer(), models=2, source=NoiseSource(), folder=tmp_path)
 
 

@@ -58,7 +58,7 @@ def confident(rng: np.random.Generator, size: int, sure: float, labels: int) -> 
 
 def test_what_a_shadow_teaches_carries_over_to_another_corpus() -> None:
     rng = np.random.default_rng(4)
-    attack = ShadowAttack.learn(
+    attack = ShadowAttack.fit(
         sorted_features(confident(rng, 500, 5.0, labels=7)),
         sorted_features(confident(rng, 500, 3.0, labels=7)),
     )
@@ -88,7 +88,7 @@ def test_bad_widths_and_shapes() -> None:
     with pytest.raises(InvalidInput, match="Expected slot_width >= 1, got 0"):
         sorted_features([[1.0]], slot_width=0)
     with pytest.raises(InvalidInput, match="Expected 2 columns in the shadow non-members'"):
-        ShadowAttack.learn([[1.0, 2.0]], [[1.0]])
-    attack = ShadowAttack.learn([[1.0, 2.0]], [[0.0, 1.0]])
+        ShadowAttack.fit([[1.0, 2.0]], [[1.0]])
+    attack = ShadowAttack.fit([[1.0, 2.0]], [[0.0, 1.0]])
     with pytest.raises(InvalidInput, match="Expected 2 columns in the features, got 1"):
         attack.score([[1.0]])

@@ -84,9 +84,9 @@ def test_a_file_without_coins(tmp_path: Path) -> None:
     [
         ({"count": 0}, "Expected count >= 1, got 0"),
         ({"length": 0}, "Expected length >= 1, got 0"),
-        ({"intents": ["call", "call"]}, "Expected at least 2 intents to be wrong about, got 1"),
-        ({"length": 2}, "Expected room for 300 unlike canaries, got 50 words in 2 places"),
-        ({"vocabulary": []}, "Expected room for 300 unlike canaries, got 0 words"),
+        ({"intents": ["call", "call"]}, "Expected at least 2 intents for canaries, got 1"),
+        ({"length": 2}, "enough words for 300 different canaries, got 50 words"),
+        ({"vocabulary": []}, "enough words for 300 different canaries, got 0 words"),
     ],
 )
 def test_bad_input(change: dict[str, object], message: str) -> None:

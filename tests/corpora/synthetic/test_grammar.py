@@ -37,7 +37,7 @@ def test_holes_may_be_glued() -> None:
         ("[a|b", "Expected ] in template"),
         ("(a]", r"Expected \) in template"),
         ("a]", "Expected no ] in template"),
-        ("<nowhere>", "Expected a part called 'nowhere'"),
+        ("<nowhere>", "Expected a part named 'nowhere'"),
         ("Hello", "Expected a plain lower-case word, got 'Hello'"),
         ('say "x"', "Expected a plain lower-case word"),
         ("a[b|c]", "Expected a space inside"),

@@ -70,17 +70,17 @@ def test_the_same_seed_gives_the_same_and_a_prefix() -> None:
     [
         ({}, r"Expected at least one table such as \[intents.call\]"),
         (changed(slots=["who"]), "Expected the tables slots, values, parts and intents"),
-        (changed(values={"person": 3}), "Expected templates, a text or a list of texts, got 3"),
+        (changed(values={"person": 3}), "Expected templates, a string or a list of strings, got 3"),
         (changed(values={"person": "{nobody}"}), "a hole in the values of person"),
         (changed(intents={"call": {"weight": "x", "lines": "a"}}), "Expected a number as weight"),
         (changed(intent={}), "got intent, intents, parts, slots, values"),
         (changed(slots={}), r"Expected \{who\} of intent call in \[slots\]"),
         (changed(slots={"who": "nobody"}), "Expected the kind 'nobody' of slot who"),
-        (changed(parts={"dial": 3}), "Expected a text for dial in parts, got 3"),
-        (changed(parts={}), "Expected a part called 'dial'"),
+        (changed(parts={"dial": 3}), "Expected a string for dial in parts, got 3"),
+        (changed(parts={}), "Expected a part named 'dial'"),
         (changed(intents={"call": {"lines": " "}}), "Expected at least one template"),
         (changed(intents={"call": {"weight": 0, "lines": "a"}}), "weight of intent call"),
-        (changed(parts={"dial": "<dial>"}), "parts that do not hold themselves"),
+        (changed(parts={"dial": "<dial>"}), "parts that do not contain themselves"),
     ],
 )
 def test_slips_of_the_pen_are_named(grammar: dict[str, Any], message: str) -> None:
@@ -90,7 +90,7 @@ def test_slips_of_the_pen_are_named(grammar: dict[str, Any], message: str) -> No
 
 def test_nothing_but_optional_parts_is_refused_in_the_end() -> None:
     silent = Samples({"intents": {"call": {"lines": "[|]"}}})
-    with pytest.raises(InvalidInput, match="templates that say something"):
+    with pytest.raises(InvalidInput, match="templates with words"):
         next(silent.utterances(1))
 
 

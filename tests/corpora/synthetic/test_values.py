@@ -83,5 +83,5 @@ def test_email_addresses_are_under_example() -> None:
 
 
 def test_too_many_holes_for_64_bits_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="Expected fewer holes"):
+    with pytest.raises(InvalidInput, match="got too many holes"):
         Values("{nouns} {nouns} {nouns} {nouns} {nouns} {nouns}")

@@ -64,7 +64,7 @@ def test_public_vectors_fill_the_table() -> None:
     assert table[3].tolist() == [1, 2]
     assert not table.requires_grad
     assert not encoder.frozen
-    with pytest.raises(InvalidInput, match="none of them"):
+    with pytest.raises(InvalidInput, match="words of the vocabulary, got none"):
         Clc(Words(listed=("x",), source=WordSource.PUBLIC), vectors=vectors)
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.nlu.tiny import MARKS, PIECES, tiny_pieces
 
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.encoders.pieces import choose, cut
+from sottovoce.nlu.encoders.pieces import best_windows, split_windows
 
 sizes = st.lists(st.integers(1, 6), min_size=1, max_size=40)
 
@@ -37,14 +37,14 @@ def test_a_word_longer_than_a_window_keeps_its_beginning() -> None:
 
 @given(sizes=sizes, capacity=st.integers(6, 12))
 def test_windows_cover_every_word_and_fit(sizes: list[int], capacity: int) -> None:
-    windows = cut(sizes, capacity)
+    windows = split_windows(sizes, capacity)
     assert windows[0][0] == 0
     assert windows[-1][1] == len(sizes)
     for begin, end in windows:
         assert 0 < sum(sizes[begin:end]) <= capacity
     for (begin, end), (following, further) in pairwise(windows):
         assert begin < following <= end < further
-    for word, window in enumerate(choose(sizes, windows)):
+    for word, window in enumerate(best_windows(sizes, windows)):
         assert windows[window][0] <= word < windows[window][1]
 
 

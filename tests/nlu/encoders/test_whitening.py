@@ -13,19 +13,19 @@ def learnt(plan: ReadoutPlan) -> tuple[Readout, Encoded]:
     torch.manual_seed(0)
     encoder = tiny_clc()
     readout = Readout(encoder.width, encoder.summary_width, plan)
-    readout.learn(encoder, PUBLIC, batch_size=5)
+    readout.fit(encoder, PUBLIC, batch_size=5)
     with torch.no_grad():
         encoded = encoder(encoder.collate([encoder.prepare(tokens) for tokens in PUBLIC]))
     return readout, encoded
 
 
 def test_nothing_is_trained() -> None:
-    readout, _ = learnt(ReadoutPlan(evening=Whitening.WHITEN, window=1))
+    readout, _ = learnt(ReadoutPlan(whitening=Whitening.WHITEN, window=1))
     assert not list(readout.parameters())
 
 
 def test_standardised_on_the_public_text() -> None:
-    readout, encoded = learnt(ReadoutPlan(evening=Whitening.STANDARDISE, ridge=0.0))
+    readout, encoded = learnt(ReadoutPlan(whitening=Whitening.STANDARDISE, ridge=0.0))
     seen = readout(encoded)
     words = seen.words[seen.mask]
     torch.testing.assert_close(words.mean(0), torch.zeros(12), atol=1e-4, rtol=0)
@@ -35,7 +35,7 @@ def test_standardised_on_the_public_text() -> None:
 
 def test_whitened_strongest_first() -> None:
     readout, encoded = learnt(
-        ReadoutPlan(evening=Whitening.WHITEN, components=4, summary_components=3, ridge=0.0)
+        ReadoutPlan(whitening=Whitening.WHITEN, components=4, summary_components=3, ridge=0.0)
     )
     seen = readout(encoded)
     words = seen.words[seen.mask]
@@ -49,8 +49,8 @@ def test_whitened_strongest_first() -> None:
 
 
 def test_one_long_on_average() -> None:
-    for evening in (Whitening.WHITEN, Whitening.STANDARDISE):
-        readout, encoded = learnt(ReadoutPlan(evening=evening, unit=True))
+    for whitening in (Whitening.WHITEN, Whitening.STANDARDISE):
+        readout, encoded = learnt(ReadoutPlan(whitening=whitening, unit=True))
         seen = readout(encoded)
         squares = seen.words[seen.mask].square().sum(-1)
         assert float(squares.mean()) == pytest.approx(1, abs=1e-3)
@@ -67,8 +67,8 @@ def test_neighbours_and_nothing_beyond_the_ends() -> None:
 
 
 def test_only_the_strongest_of_the_neighbours() -> None:
-    readout, encoded = learnt(ReadoutPlan(evening=Whitening.WHITEN, window=1, neighbours=2))
-    own = readout.even(encoded).words
+    readout, encoded = learnt(ReadoutPlan(whitening=Whitening.WHITEN, window=1, neighbours=2))
+    own = readout.whiten(encoded).words
     seen = readout(encoded).words
     assert readout.width == seen.shape[-1] == own.shape[-1] + 4
     torch.testing.assert_close(seen[:, 1:, -4:-2], own[:, :-1, :2])
@@ -84,7 +84,7 @@ def test_one_length_for_all() -> None:
 
 
 def test_json_both_ways() -> None:
-    plan = ReadoutPlan(evening=Whitening.WHITEN, components=3, window=1, norm=1.0)
+    plan = ReadoutPlan(whitening=Whitening.WHITEN, components=3, window=1, norm=1.0)
     readout, encoded = learnt(plan)
     again = Readout.from_json(readout.to_json())
     again.load_state_dict(readout.state_dict())
@@ -93,12 +93,18 @@ def test_json_both_ways() -> None:
 
 def test_refusals() -> None:
     encoded = Encoded(torch.ones(1, 1, 2), torch.ones(1, 2), torch.ones(1, 1, dtype=torch.bool))
-    with pytest.raises(InvalidInput, match="call learn"):
-        Readout(2, 2, ReadoutPlan(evening=Whitening.WHITEN))(encoded)
+    with pytest.raises(InvalidInput, match="call fit"):
+        Readout(2, 2, ReadoutPlan(whitening=Whitening.WHITEN))(encoded)
     with pytest.raises(InvalidInput, match="whitening"):
         ReadoutPlan(components=3)
     with pytest.raises(InvalidInput, match="window"):
         ReadoutPlan(window=-1)
     encoder = tiny_clc()
     with pytest.raises(InvalidInput, match="public text"):
-        Readout(12, 12, ReadoutPlan(evening=Whitening.WHITEN)).learn(encoder, [])
+        Readout(12, 12, ReadoutPlan(whitening=Whitening.WHITEN)).fit(encoder, [])
+
+
+def test_a_readout_saved_with_the_old_name_of_its_field_is_read() -> None:
+    saved = Readout(4, 4, ReadoutPlan(whitening=Whitening.STANDARDISE)).to_json()
+    saved["plan"]["evening"] = saved["plan"].pop("whitening")
+    assert Readout.from_json(saved).plan.whitening is Whitening.STANDARDISE

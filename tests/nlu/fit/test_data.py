@@ -16,9 +16,9 @@ def frozen_model() -> JointModel:
     encoder = tiny_bert(layers=(1, 2))
     tune(encoder, Tuning())
     readout = Readout(
-        encoder.width, encoder.summary_width, ReadoutPlan(evening=Whitening.WHITEN, window=1)
+        encoder.width, encoder.summary_width, ReadoutPlan(whitening=Whitening.WHITEN, window=1)
     )
-    readout.learn(encoder, [utterance.tokens for utterance in UTTERANCES])
+    readout.fit(encoder, [utterance.tokens for utterance in UTTERANCES])
     model = JointModel(SCHEMA, encoder, readout)
     shake(model)
     return model
@@ -63,7 +63,7 @@ def test_memory_is_bounded() -> None:
 
 def test_one_pass_sees_everything_once_by_length() -> None:
     encodings = Encodings(JointModel(SCHEMA, tiny_clc()), UTTERANCES)
-    pieces = [piece.tolist() for piece in encodings.sorted_pieces(3)]
+    pieces = [piece.tolist() for piece in encodings.batches_by_length(3)]
     assert pieces == [[2, 0, 1], [3]]
 
 

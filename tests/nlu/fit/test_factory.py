@@ -25,7 +25,7 @@ from sottovoce.nlu.fit.factory import (
     tuning_of,
 )
 from sottovoce.nlu.fit.settings import Settings
-from sottovoce.nlu.pretraining.making import learn_reading, reading_files
+from sottovoce.nlu.pretraining.job import fit_readout, readout_files
 from sottovoce.nlu.schema import Schema
 from sottovoce.privacy.facts import BoundedRelease
 from sottovoce.privacy.ledger import Ledger
@@ -127,7 +127,7 @@ def test_a_vocabulary_that_nobody_can_pay(
 
 def test_a_vocabulary_needs_a_folder() -> None:
     settings = Settings(**SMALL | {"vocabulary": "dp"}, method=Method.DP_SGD, epsilon=1.0)
-    with pytest.raises(InvalidInput, match="run folder and one process"):
+    with pytest.raises(InvalidInput, match="run folder and a single process"):
         built(settings)
 
 
@@ -148,7 +148,7 @@ def test_an_encoder_without_statistics_gets_public_ones(
     assert isinstance(made.model.encoder, Bert)
     # Two layers are fewer than the recipe reads of MiniLM.
     assert made.model.encoder.layers == (1, 2)
-    assert made.model.readout.plan.evening is Whitening.WHITEN
+    assert made.model.readout.plan.whitening is Whitening.WHITEN
     assert made.model.encoder.frozen
     assert made.assumptions == (f"the encoder {tmp_path} was made from public text only",)
     # The statistics do not depend on the private text: other utterances, the same readout.
@@ -159,17 +159,17 @@ def test_an_encoder_without_statistics_gets_public_ones(
         assert torch.equal(tensor, again.state_dict()[name])
     full = built(replace(private, tuning="full")).model
     assert not full.encoder.frozen
-    assert full.readout.plan.evening is Whitening.NONE
+    assert full.readout.plan.whitening is Whitening.NONE
 
 
 def test_an_adapted_encoder_brings_its_own(tmp_path: Path) -> None:
     torch.manual_seed(0)
     encoder = tiny_bert(positions=64)
     save_encoder(encoder, tmp_path)
-    plan = ReadoutPlan(evening=Whitening.STANDARDISE)
+    plan = ReadoutPlan(whitening=Whitening.STANDARDISE)
     public = [u.tokens for u in PARTS.valid]
-    read, readout = learn_reading(encoder, public, plan, layers=(0, 2), summary="both")
-    for name, content in reading_files(read, readout).items():
+    read, readout = fit_readout(encoder, public, plan, layers=(0, 2), summary="both")
+    for name, content in readout_files(read, readout).items():
         (tmp_path / name).write_bytes(content)
     made = built(Settings(method=Method.DP_SGD, noise_multiplier=1.0, encoder=str(tmp_path)))
     assert isinstance(made.model.encoder, Bert)

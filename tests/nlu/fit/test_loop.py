@@ -144,7 +144,7 @@ def test_steps_without_a_checkpoint_are_not_forgotten(tmp_path: Path) -> None:
     fitted(small_model(), PLAN, **files)
     files["checkpoint"].unlink()
     for resume in (False, True):
-        with pytest.raises(InvalidInput, match="take another folder"):
+        with pytest.raises(InvalidInput, match="use another folder"):
             fitted(small_model(), PLAN, resume=resume, **files)
 
 

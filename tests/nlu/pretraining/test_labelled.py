@@ -9,7 +9,7 @@ from tests.nlu.tiny import UTTERANCES, tiny_bert
 from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.fit.loop import Progress
-from sottovoce.nlu.pretraining import LabelledPlan, Watching, adapt, chosen
+from sottovoce.nlu.pretraining import LabelledPlan, LoopOptions, adapt, chosen
 
 TAGGED = (
     Utterance(tokens=("mum", "stop"), slots=("B-person", "O")),
@@ -23,7 +23,7 @@ def test_the_encoder_learns_to_label_all_corpora() -> None:
     torch.manual_seed(0)
     encoder = tiny_bert()
     losses: list[Progress] = []
-    pretrained = adapt(encoder, CORPORA, PLAN, Watching(on_step=losses.append))
+    pretrained = adapt(encoder, CORPORA, PLAN, LoopOptions(on_step=losses.append))
     assert pretrained.steps == 120
     assert not pretrained.stopped
     assert losses[-1].loss < 0.5 * losses[0].loss
@@ -55,7 +55,7 @@ def test_a_stopped_adaptation_resumes_to_the_same_weights(tmp_path: Path) -> Non
         torch.manual_seed(0)
         encoder = tiny_bert()
         path, seen = tmp_path / f"{stop_at}.pt", list[int]()
-        told = Watching(
+        told = LoopOptions(
             checkpoint=path,
             on_step=lambda moment, seen=seen: seen.append(moment.step),  # type: ignore[misc]
             should_stop=lambda seen=seen, at=stop_at: len(seen) + 1 == at,  # type: ignore[misc]
@@ -66,7 +66,7 @@ def test_a_stopped_adaptation_resumes_to_the_same_weights(tmp_path: Path) -> Non
             assert first.steps == stop_at
             torch.manual_seed(1)
             encoder = tiny_bert()
-            again = adapt(encoder, CORPORA, plan, Watching(checkpoint=path, resume=True))
+            again = adapt(encoder, CORPORA, plan, LoopOptions(checkpoint=path, resume=True))
             assert again.steps > stop_at
         ends.append(encoder.state_dict())
     for name, weight in ends[0].items():
@@ -75,9 +75,9 @@ def test_a_stopped_adaptation_resumes_to_the_same_weights(tmp_path: Path) -> Non
 
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.pt"
-    stop = Watching(checkpoint=path, settings={"seed": 0}, should_stop=lambda: True)
+    stop = LoopOptions(checkpoint=path, settings={"seed": 0}, should_stop=lambda: True)
     assert adapt(tiny_bert(), CORPORA, LabelledPlan(passes=2), stop).stopped
-    other = Watching(checkpoint=path, settings={"seed": 1}, resume=True)
+    other = LoopOptions(checkpoint=path, settings={"seed": 1}, resume=True)
     with pytest.raises(InvalidInput, match="settings and data"):
         adapt(tiny_bert(), CORPORA, LabelledPlan(passes=2), other)
 

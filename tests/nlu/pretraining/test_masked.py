@@ -9,8 +9,8 @@ from tests.nlu.tiny import PIECES, tiny_bert
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.bert import Bert
 from sottovoce.nlu.fit.loop import Progress
-from sottovoce.nlu.pretraining import MaskedPlan, Watching, guess
-from sottovoce.nlu.pretraining.masked import _Guesser
+from sottovoce.nlu.pretraining import LoopOptions, MaskedPlan, pretrain_masked
+from sottovoce.nlu.pretraining.masked import _MaskedModel
 
 
 def masked_bert() -> Bert:
@@ -28,7 +28,7 @@ def test_guessing_gets_better_also_on_lines_that_were_held_out() -> None:
     torch.manual_seed(0)
     told: list[Progress] = []
     plan = MaskedPlan(passes=30, batch_size=16, learning_rate=1e-2, held_out=0.2)
-    found = guess(masked_bert(), LINES, plan, Watching(on_step=told.append))
+    found = pretrain_masked(masked_bert(), LINES, plan, LoopOptions(on_step=told.append))
     assert found.pretrained.steps == 30 * 4
     assert found.valid_lines == 16
     assert found.valid_loss is not None
@@ -41,17 +41,17 @@ def test_the_same_seed_gives_the_same_weights() -> None:
     for _ in range(2):
         torch.manual_seed(0)
         encoder = masked_bert()
-        guess(encoder, LINES, MaskedPlan(passes=1, batch_size=16))
+        pretrain_masked(encoder, LINES, MaskedPlan(passes=1, batch_size=16))
         ends.append(encoder.state_dict())
     assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
 
 
 def test_most_asked_pieces_are_hidden_and_no_other_is_touched() -> None:
-    model = _Guesser(masked_bert())
+    model = _MaskedModel(masked_bert())
     pieces = torch.full((100, 200), 4)
     asked = torch.zeros(pieces.shape, dtype=torch.bool)
     asked[:, ::2] = True
-    shown = model._spoil(pieces, asked, torch.Generator().manual_seed(0))
+    shown = model._corrupt(pieces, asked, torch.Generator().manual_seed(0))
     assert torch.equal(shown[~asked], pieces[~asked])
     hidden = float((shown[asked] == model.mask).float().mean())
     kept = float((shown[asked] == 4).float().mean())
@@ -61,8 +61,8 @@ def test_most_asked_pieces_are_hidden_and_no_other_is_touched() -> None:
 
 def test_bad_input_is_one_sentence() -> None:
     with pytest.raises(InvalidInput, match="Expected text to learn from"):
-        guess(masked_bert(), ["", " "])
+        pretrain_masked(masked_bert(), ["", " "])
     with pytest.raises(InvalidInput, match="MASK"):
-        guess(tiny_bert(), LINES)
+        pretrain_masked(tiny_bert(), LINES)
     with pytest.raises(InvalidInput, match="longest"):
         MaskedPlan(longest=2)

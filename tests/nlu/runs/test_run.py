@@ -22,7 +22,7 @@ TOKENS = [utterance.tokens for utterance in UTTERANCES]
 
 def made(encoder: Encoder, plan: ReadoutPlan | None = None) -> JointModel:
     readout = Readout(encoder.width, encoder.summary_width, plan)
-    readout.learn(encoder, TOKENS)
+    readout.fit(encoder, TOKENS)
     model = JointModel(SCHEMA, encoder, readout)
     shake(model)
     return model
@@ -37,7 +37,7 @@ def same(one: JointModel, other: JointModel) -> None:
 
 def test_a_clc_run_both_ways(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = made(tiny_clc(), ReadoutPlan(evening=Whitening.WHITEN, components=5, window=1))
+    model = made(tiny_clc(), ReadoutPlan(whitening=Whitening.WHITEN, components=5, window=1))
     save_run(tmp_path / "run", model, RUN)
     loaded = load_run(tmp_path / "run")
     same(model, loaded.model)
@@ -124,19 +124,19 @@ def changed(content: bytes, **values: Any) -> bytes:
     [
         ("config.json", lambda _: None, "Expected a run folder"),
         ("config.json", lambda c: c[:50], "Expected JSON"),
-        ("config.json", lambda _: b'{"model_type": "bert"}', "of something else"),
+        ("config.json", lambda _: b'{"model_type": "bert"}', "has another format"),
         ("config.json", lambda c: changed(c, format=99), "format 1"),
         ("config.json", lambda c: changed(c, files=["../../secret"]), "files in the run folder"),
         ("config.json", lambda c: changed(c, model={"encoder": {"kind": "x"}}), "of kind"),
-        ("config.json", lambda c: changed(c, model={}), "cannot be put together"),
-        ("config.json", lambda c: changed(c, weights=3), "cannot be put together"),
-        ("model.safetensors", lambda c: c[:-8], "got others or a part"),
+        ("config.json", lambda c: changed(c, model={}), "cannot be loaded"),
+        ("config.json", lambda c: changed(c, weights=3), "cannot be loaded"),
+        ("model.safetensors", lambda c: c[:-8], "got other or incomplete weights"),
         ("model.safetensors", lambda _: None, "Expected model.safetensors"),
         ("labels.json", lambda _: None, "Expected labels.json"),
-        ("labels.json", lambda c: changed(c, intents=["x"], slots_of=None), "put together"),
+        ("labels.json", lambda c: changed(c, intents=["x"], slots_of=None), "cannot be loaded"),
         ("run.json", lambda _: b"[]", "Expected an object"),
         ("words.json", lambda _: None, "Expected words.json"),
-        ("words.json", lambda _: b'["one more"]', "cannot be put together"),
+        ("words.json", lambda _: b'["one more"]', "cannot be loaded"),
     ],
 )
 def test_damage_is_one_sentence(

@@ -1,4 +1,4 @@
-"""Membership inference from scores, one attack a file; each returns "higher: rather a member"."""
+"""Membership inference attacks on scores; higher attack scores mean more likely a member."""
 
 from sottovoce.audit.attacks.likelihood_ratio import lira, lira_offline
 from sottovoce.audit.attacks.loss import loss_attack

@@ -1,8 +1,8 @@
-"""LiRA: is this record as likely as under models that saw it, or as under models that did not?
+"""LiRA, the likelihood-ratio attack (Carlini et al. 2022).
 
-Carlini et al. 2022. For each record the log-odds under the reference models are taken as normal,
-once for the models that had it in training (online only) and once for those that had not. With
-few models the spread is pooled over records, as the paper advises; the centres stay per record.
+For each record, the log-odds under the reference models are modelled as normal, once for the models
+trained on it (online only) and once for the others. With few models the variance is pooled over
+records, as the paper advises; the means stay per record.
 """
 
 import numpy as np
@@ -15,12 +15,12 @@ from sottovoce.errors import InvalidInput
 
 ONLINE = "LiRA, online"
 OFFLINE = "LiRA, offline"
-# Below this many models on a side a spread per record is mostly noise.
+# With fewer models on a side, a standard deviation per record is mostly noise.
 ENOUGH_MODELS = 32
 
 
 def lira(target: ArrayLike, references: ReferenceScores) -> Scores:
-    """Online LiRA: the log-likelihood ratio of "in" against "out", one number a record.
+    """Online LiRA: the log-likelihood ratio of "in" against "out", one number per record.
 
     >>> references = ReferenceScores(np.log([[0.9, 0.6], [0.5, 0.9], [0.8, 0.7], [0.6, 0.95]]),
     ...                              np.array([[1, 0], [0, 1], [1, 0], [0, 1]], dtype=bool))
@@ -34,10 +34,11 @@ def lira(target: ArrayLike, references: ReferenceScores) -> Scores:
 
 
 def lira_offline(target: ArrayLike, references: ReferenceScores) -> Scores:
-    """Offline LiRA: how far above the models that had not seen the record, in their spread.
+    """Offline LiRA: the deviation from the models not trained on the record, in units of their
+    standard deviation.
 
-    It needs no model trained on the record, so the references can be trained before anybody
-    knows whom to ask about.
+    It needs no model trained on the record, so references can be trained before the records to
+    attack are known.
     """
     found = _target(target, references)
     centre, spread = _normal(log_odds(references.scores), ~references.included)
@@ -56,7 +57,7 @@ def _log_density(found: Scores, odds: Scores, chosen: Flags) -> Scores:
 
 
 def _normal(odds: Scores, chosen: Flags) -> tuple[Scores, Scores]:
-    """Centre and standard deviation of every record over the chosen models."""
+    """Mean and standard deviation of each record over the chosen models."""
     counts = chosen.sum(axis=0)
     if counts.min() == 0:
         raise InvalidInput(
@@ -69,8 +70,8 @@ def _normal(odds: Scores, chosen: Flags) -> tuple[Scores, Scores]:
         spread = np.sqrt(squares / (counts - 1))
     else:
         freedom = int((counts - 1).sum())
-        # One model a side shows no spread at all: then only the centres are compared.
+        # One model per side has no spread, so only the means are compared.
         pooled = np.sqrt(squares.sum() / freedom) if freedom else 1.0
         spread = np.full(centre.shape, pooled)
-    # Models that agree to the last digit must not divide by zero.
+    # Avoid division by zero if all models agree.
     return centre, np.maximum(spread, 1e-6)

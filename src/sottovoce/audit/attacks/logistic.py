@@ -1,7 +1,7 @@
-"""A small logistic regression: the attack model of the shadow attack.
+"""Logistic regression, the attack model of the shadow attack.
 
-Newton's method on standardised features with a ridge: deterministic, no learning rate, and quick,
-because an attack model has a dozen features.
+Newton's method on standardised features with a ridge penalty: deterministic, without a learning
+rate, and fast, because there are only about a dozen features.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Logistic:
 
     @classmethod
     def fit(cls, features: Scores, labels: Flags) -> "Logistic":
-        """The penalised likelihood's maximum; the constant is not penalised.
+        """Maximise the penalised likelihood; the intercept is not penalised.
 
         >>> model = Logistic.fit(np.array([[0.0], [1.0], [2.0], [3.0]]),
         ...                      np.array([False, False, True, True]))
@@ -34,7 +34,7 @@ class Logistic:
         [False, True]
         """
         centre, spread = features.mean(axis=0), features.std(axis=0)
-        # A feature that never changes carries nothing; any spread but zero will do.
+        # A constant feature has no information; any non-zero scale works.
         spread = np.where(spread > 0, spread, 1.0)
         model = cls(np.zeros(features.shape[1] + 1), centre, spread)
         design = model._design(features)

@@ -1,4 +1,4 @@
-"""The free attack: what the model fits better, it has rather seen (Yeom et al. 2018)."""
+"""The loss-threshold attack: records with a low loss are likely members (Yeom et al. 2018)."""
 
 from numpy.typing import ArrayLike
 
@@ -9,10 +9,10 @@ NAME = "loss threshold"
 
 
 def loss_attack(target: ArrayLike) -> Scores:
-    """Scores of membership from the audited model's log-probabilities alone.
+    """Membership scores from the log-probabilities of the audited model only.
 
-    It finds sentences that are easy rather than sentences that were seen, which is why its AUC
-    may be fair while it finds next to nobody at a low false positive rate.
+    The attack confuses easy records with members, so its AUC may be fair although it finds almost
+    no members at a low false positive rate.
 
     >>> loss_attack([-2.0, -0.1]).tolist()
     [-2.0, -0.1]

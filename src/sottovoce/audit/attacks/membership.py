@@ -1,4 +1,4 @@
-"""Attacks by name, and all that need no more than scores on the same members and non-members."""
+"""Registry of attacks, and a function that runs those that need only scores of the records."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Record = TypeVar("Record")
 
 
 class Attack(StrEnum):
-    """What can be asked for; the loss attack is free and always runs."""
+    """Names of attacks; the loss attack always runs, because it needs nothing else."""
 
     LOSS = "loss"
     SHADOW = "shadow"
@@ -31,10 +31,10 @@ class Attack(StrEnum):
 
 @dataclass(frozen=True)
 class MembershipAttack:
-    """An attack on the log-probabilities of the audited model, one a record.
+    """An attack on the log-probabilities of the audited model, one per record.
 
-    `scores` returns a number a record (higher: rather a member), or several such lists by name.
-    Where no reference models were trained it is given None in their place.
+    `scores` returns one number per record (higher: more likely a member), or several such lists by
+    name. Without reference models, its second argument is None.
     """
 
     scores: Callable[[Scores, ReferenceScores | None], ArrayLike | Mapping[str, ArrayLike]]
@@ -64,11 +64,11 @@ ATTACKS: Registry[MembershipAttack] = Registry(
     group="sottovoce.membership_attacks",
     reserved=("shadow", "one-run", "all"),
 )
-"""Attacks on scores. The shadow attack and the one-run audit need other things (see `Attack`)."""
+"""Attacks on scores. The shadow attack and the one-run audit need other inputs (see `Attack`)."""
 
 
 def attack_named(name: str) -> MembershipAttack:
-    """An attack of the table; a plain function is one that needs no references."""
+    """The registered attack; a plain function is an attack without references."""
     found = ATTACKS.get(name)
     return found if isinstance(found, MembershipAttack) else MembershipAttack(found)
 
@@ -83,11 +83,11 @@ def membership_attacks(
     others: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
     confidence: float = 0.95,
 ) -> list[AttackOutcome]:
-    """Run the loss attack and those that are named, and measure them together.
+    """Run the loss attack and the named ones, with joint confidence intervals.
 
-    LiRA, RMIA and others that need references run where there are some.
-    The columns of `references` are the members followed by the non-members. `others` adds the
-    scores of further attacks (the shadow attack) on the same members and non-members.
+    Attacks that need references, such as LiRA and RMIA, run only if there are any. The columns of
+    `references` are the members followed by the non-members. `others` adds the scores of other
+    attacks (the shadow attack) on the same members and non-members.
 
     >>> outcomes = membership_attacks(lambda records: [-0.1 * r for r in records],
     ...                               [1, 2, 3], [4, 5, 2.5])

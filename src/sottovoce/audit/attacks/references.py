@@ -1,8 +1,8 @@
-"""Reference models: the audited training repeated on random halves of the records.
+"""Reference models: the audited training, repeated on random halves of the records.
 
-One model is trained, asked for its scores and dropped before the next begins, so the attack needs
-the memory of one training. With a folder, the plan and the scores of every finished model are
-saved whole or not at all; a killed attack goes on with the models that are missing.
+Each model is trained, scored and discarded before the next, so the attack needs the memory of one
+training. With a folder, the plan and the scores of each finished model are saved atomically; an
+interrupted attack resumes with the missing models.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ Arrays = dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]
 
 @dataclass(frozen=True, eq=False)
 class ReferenceScores:
-    """Log-probabilities by reference model (rows) and record; who was in whose training data."""
+    """Log-probabilities by reference model (row) and record (column), and training membership."""
 
     scores: Scores
     included: Flags
@@ -47,10 +47,10 @@ def train_references(
     identity: Callable[[Record], str] = repr,
     progress: Callable[[int], None] | None = None,
 ) -> ReferenceScores:
-    """Train `models` references, each on half of the records, every record in half of them.
+    """Train `models` references, each on half of the records, with each record in half of them.
 
-    `identity` tells records apart when an attack is resumed; `progress` hears how many models are
-    done. A resumed attack keeps the halves of its plan, whatever `source` says now.
+    `identity` identifies records when an attack is resumed; `progress` receives the number of
+    finished models. A resumed attack uses the halves of its saved plan, not those of `source`.
 
     >>> def train(records, index):
     ...     return lambda asked: [-0.1 if record in records else -2.0 for record in asked]
@@ -87,7 +87,7 @@ def _plan(
     source: NoiseSource,
     identity: Callable[[Record], str],
 ) -> Flags:
-    """Draw the halves, or take those of the attack that was interrupted here."""
+    """Draw the halves, or load those of the interrupted attack."""
     if place is not None:
         place.mkdir(parents=True, exist_ok=True)
     file = None if place is None else place / "plan.npz"
@@ -102,7 +102,7 @@ def _plan(
                 "belongs to another attack: use a new folder."
             )
         return _checks.flags("the saved plan", saved["included"], (models, len(records)))
-    # Each column is a random order of the models; the record is in the first half of them.
+    # Each column is a random permutation of the models; the first half includes the record.
     order = source.words(models * len(records)).reshape(models, -1).argsort(axis=0).argsort(axis=0)
     included: Flags = order < models // 2
     if file is not None:
@@ -121,6 +121,6 @@ def _load(file: Path) -> Arrays:
             return dict(saved)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as problem:
         raise InvalidInput(
-            f"Expected {file} to hold saved scores, but it cannot be read: delete it to train "
-            "that model again."
+            f"Expected saved scores in {file}, but it cannot be read: delete it to train that "
+            "model again."
         ) from problem

@@ -1,8 +1,8 @@
-"""RMIA: is the audited model more surprised by other people's records than by this one?
+"""RMIA, the robust membership inference attack (Zarifzadeh, Liu and Shokri 2023).
 
-Zarifzadeh, Liu and Shokri 2023. A record x is compared with records z of the population:
-    score(x) = share of z with  [p(x|target) / p(x)] / [p(z|target) / p(z)] >= gamma,
-where p(x) is the mean probability over reference models. It is strong with one or two of them.
+A record x is compared with records z of the population:
+    score(x) = fraction of z with  [p(x|target) / p(x)] / [p(z|target) / p(z)] >= gamma,
+where p(x) is the mean probability over reference models. One or two of them are enough.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from sottovoce.audit.scoring import log_probabilities
 from sottovoce.errors import InvalidInput
 
 NAME = "RMIA"
-# The paper's factor for p(x) from models that had not seen x, which is too small on average.
+# The paper's correction of p(x) from models not trained on x, which is too small on average.
 OFFLINE_FACTOR = 0.3
 
 
@@ -28,11 +28,11 @@ def rmia(
     gamma: float = 1.0,
     offline: bool = False,
 ) -> Scores:
-    """The share of the population that each record beats, one number from 0 to 1 a record.
+    """The fraction of the population that each record beats, one number from 0 to 1 per record.
 
-    `population` marks the columns that serve as z (by default all; the attacker need not know who
-    among them is a member). `offline` uses for p(x) only models that had not seen x. All records
-    meet the same z, so they are ranked by their ratio and gamma only moves the scale.
+    `population` marks the columns that serve as z (by default all; the attacker need not know which
+    are members). With `offline`, p(x) uses only models not trained on x. All records are compared
+    with the same z, so they are ranked by their ratio, and gamma only changes the scale.
 
     >>> references = ReferenceScores(np.log([[0.9, 0.6], [0.5, 0.9], [0.8, 0.7], [0.6, 0.95]]),
     ...                              np.array([[1, 0], [0, 1], [1, 0], [0, 1]], dtype=bool))
@@ -51,7 +51,7 @@ def rmia(
 
 
 def _online_mean(references: ReferenceScores) -> Scores:
-    """ln of the mean over both kinds of model, each kind with half of the weight."""
+    """ln of the mean over models trained on the record and not, with equal weight."""
     inside = _log_mean(references.scores, references.included)
     outside = _log_mean(references.scores, ~references.included)
     mean: Scores = np.logaddexp(inside, outside) - np.log(2)
@@ -59,7 +59,7 @@ def _online_mean(references: ReferenceScores) -> Scores:
 
 
 def _offline_mean(references: ReferenceScores) -> Scores:
-    """ln of ((1 + a) p_out + 1 - a) / 2: a guess at the mean over both kinds."""
+    """ln of ((1 + a) p_out + 1 - a) / 2: an estimate of the online mean."""
     outside = _log_mean(references.scores, ~references.included)
     scaled = np.log1p(OFFLINE_FACTOR) + outside
     mean: Scores = np.logaddexp(scaled, np.log1p(-OFFLINE_FACTOR)) - np.log(2)

@@ -1,9 +1,9 @@
 """The shadow attack (Shokri et al. 2017), as the eDP-SGD paper runs it.
 
-A shadow model is trained on another, public corpus, where it is known who was in. An attack model
-learns from the shadow's sorted intent and slot scores what a member looks like, and is then asked
-about the scores of the audited model. Sorting makes the features comparable between two models
-with unlike labels.
+A shadow model is trained on another, public corpus, where membership is known. An attack model is
+trained to predict membership from the shadow model's sorted intent and slot scores, and is then
+applied to the scores of the audited model. Sorting makes the features comparable between models
+with different labels.
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ def sorted_features(
     intent_width: int = 3,
     slot_width: int = 8,
 ) -> Scores:
-    """The features of an attack model: sorted scores as log-odds, one row a record.
+    """Features of the attack model: sorted scores as log-odds, one row per record.
 
-    `intents` holds the probabilities of all intents, one row a record; `slots` one table a record,
-    a row of label probabilities for each token. Of the intents the best `intent_width` are kept.
-    Each token counts with its best label; the least certain `slot_width` tokens are kept, and a
-    short utterance is filled up with its own most certain one.
+    `intents` holds the probabilities of all intents, one row per record; `slots` one table per
+    record, with a row of label probabilities per token. The best `intent_width` intents are kept.
+    Each token is represented by its best label; the least certain `slot_width` tokens are kept, and
+    a shorter utterance is padded with its most certain one.
 
     >>> sorted_features([[0.2, 0.8]], [[[0.9, 0.1], [0.4, 0.6]]], intent_width=2,
     ...                 slot_width=3).round(2).tolist()
@@ -44,7 +44,7 @@ def sorted_features(
     _validate.at_least_one("slot_width", slot_width)
     table = _probabilities("the intent scores", intents)
     best = -np.sort(-table, axis=1)[:, :intent_width]
-    # Another corpus may have fewer intents than are kept: the missing ones are impossible.
+    # The other corpus may have fewer intents; missing ones get probability 0.
     best = np.pad(best, ((0, 0), (0, intent_width - best.shape[1])))
     columns = [_odds(best)]
     if slots is not None:
@@ -59,10 +59,10 @@ def sorted_features(
 
 @dataclass(frozen=True, eq=False)
 class ShadowAttack:
-    """An attack model that was taught by a shadow model.
+    """An attack model, trained on the scores of a shadow model.
 
-    >>> attack = ShadowAttack.learn(sorted_features([[0.9, 0.1], [0.95, 0.05]]),
-    ...                             sorted_features([[0.6, 0.4], [0.7, 0.3]]))
+    >>> attack = ShadowAttack.fit(sorted_features([[0.9, 0.1], [0.95, 0.05]]),
+    ...                           sorted_features([[0.6, 0.4], [0.7, 0.3]]))
     >>> scores = attack.score(sorted_features([[0.5, 0.5], [0.99, 0.01]]))
     >>> bool(scores[1] > scores[0])
     True
@@ -71,8 +71,8 @@ class ShadowAttack:
     model: Logistic
 
     @classmethod
-    def learn(cls, members: ArrayLike, non_members: ArrayLike) -> "ShadowAttack":
-        """Learn from the shadow model's features of its own members and non-members."""
+    def fit(cls, members: ArrayLike, non_members: ArrayLike) -> "ShadowAttack":
+        """Fit to the shadow model's features of its own members and non-members."""
         inside = _checks.table("the shadow members' features", members)
         outside = _checks.table(
             "the shadow non-members' features", non_members, columns=inside.shape[1]

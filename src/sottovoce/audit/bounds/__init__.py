@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon from the outcome of an attack, one kind of evidence a file."""
+"""Lower bounds on epsilon from the outcome of an attack."""
 
 from sottovoce.audit.bounds.counts import (
     Interval,

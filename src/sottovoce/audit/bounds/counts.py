@@ -1,9 +1,9 @@
-"""Epsilon from counts of right and wrong verdicts over independent runs or records.
+"""Lower bounds on epsilon from counts of correct and wrong guesses on independent runs or records.
 
-With the threshold fixed beforehand, the false positive and false negative rates each have a
-one-sided Clopper-Pearson limit at half of 1 - confidence. Any (epsilon, delta)-private training
-has 1 - FNR <= e^epsilon FPR + delta and the same with the rates exchanged; a mu-Gaussian-DP one
-has mu >= Phi^-1(1 - FPR) - Phi^-1(FNR) (Nasr et al. 2023).
+With a threshold fixed in advance, the false positive and false negative rates each have a one-sided
+Clopper-Pearson limit at half of 1 - confidence. Any (epsilon, delta)-private training has
+1 - FNR <= e^epsilon FPR + delta, and the same with the rates exchanged; a mu-Gaussian-DP one has
+mu >= Phi^-1(1 - FPR) - Phi^-1(FNR) (Nasr et al. 2023).
 """
 
 import math
@@ -26,7 +26,7 @@ class Interval(NamedTuple):
 
 
 def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
-    """The exact two-sided interval of a probability; each end alone errs with half the risk.
+    """The exact two-sided interval of a probability; each side errs with half of 1 - confidence.
 
     >>> low, high = clopper_pearson(20, 500)
     >>> round(low, 4), round(high, 4)
@@ -50,7 +50,7 @@ def clopper_pearson_bound(
     delta: float,
     confidence: float = 0.95,
 ) -> LowerBound:
-    """The epsilon that these counts prove of any mechanism.
+    """Lower bound on epsilon from these counts, for any mechanism.
 
     >>> bound = clopper_pearson_bound(true_positives=450, members=500, false_positives=20,
     ...                               non_members=500, delta=1e-5)
@@ -80,7 +80,7 @@ def gaussian_bound(
     delta: float,
     confidence: float = 0.95,
 ) -> LowerBound:
-    """The epsilon that these counts prove of a Gaussian mechanism; far more for large epsilon.
+    """Lower bound on epsilon from these counts, for a Gaussian mechanism; tighter if it is large.
 
     >>> bound = gaussian_bound(true_positives=450, members=500, false_positives=20,
     ...                        non_members=500, delta=1e-5)
@@ -92,7 +92,7 @@ def gaussian_bound(
         raise InvalidInput("Expected delta > 0: Gaussian noise has no pure epsilon, got 0.")
     counts = Counts(true_positives, members, false_positives, non_members)
     missed, false = counts.worst_rates(confidence)
-    # Rates of 1 at worst (nobody was found) leave no evidence and no finite quantile either.
+    # An upper limit of 1 (no member was found) is no evidence, and its quantile is infinite.
     mu = max(0.0, float(-ndtri(false) - ndtri(missed))) if max(missed, false) < 1 else 0.0
     return LowerBound(
         epsilon=gaussian.epsilon_of(mu, delta),
@@ -105,7 +105,7 @@ def gaussian_bound(
 
 
 class Counts(NamedTuple):
-    """How often members and non-members were called members."""
+    """Numbers of members and non-members, and of those that were called members."""
 
     true_positives: int
     members: int
@@ -113,7 +113,7 @@ class Counts(NamedTuple):
     non_members: int
 
     def worst_rates(self, confidence: float) -> tuple[float, float]:
-        """Upper limits of the false negative and the false positive rate that hold together."""
+        """Upper limits of the false negative and false positive rates that hold jointly."""
         _validate.at_least_one("members", self.members)
         _validate.at_least_one("non-members", self.non_members)
         _checks.part_of("true positives", self.true_positives, "members", self.members)

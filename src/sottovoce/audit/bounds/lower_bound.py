@@ -1,6 +1,6 @@
-"""What an audit proves: with some confidence, epsilon is at least this much.
+"""The result of an audit: a lower bound on epsilon, at a given confidence.
 
-A lower bound is evidence *against* a guarantee, never for one: a bound of 0 says that this attack,
+A lower bound is evidence *against* a guarantee, never for one: a bound of 0 means that this attack,
 with this many guesses, showed nothing.
 """
 
@@ -22,9 +22,9 @@ from sottovoce.privacy.guarantee import (
 
 @dataclass(frozen=True, kw_only=True)
 class LowerBound:
-    """Epsilon is at least this at `delta`, or something of probability 1 - confidence happened.
+    """At `delta`, epsilon is at least this, except with probability 1 - confidence.
 
-    `mu` is set where the bound holds for Gaussian mechanisms only; epsilon is then that of `mu`.
+    `mu` is set if the bound holds for Gaussian mechanisms only; epsilon is then that of `mu`.
 
     >>> bound = LowerBound(epsilon=2.468, delta=1e-5, confidence=0.95, method="one-run",
     ...                    evidence="97 of 100 guesses were right")
@@ -52,7 +52,7 @@ class LowerBound:
         _checks.confidence(self.confidence)
 
     def contradicts(self, guarantee: Guarantee) -> bool:
-        """Whether both cannot be true; a guarantee that claims nothing cannot be contradicted."""
+        """Whether the bound refutes the guarantee; one that does not hold cannot be refuted."""
         if not guarantee.holds:
             return False
         if objection := self.objection(guarantee):
@@ -60,7 +60,7 @@ class LowerBound:
         return self.epsilon > guarantee.epsilon
 
     def objection(self, guarantee: Guarantee) -> str | None:
-        """Why the two do not speak of the same thing; None if they do."""
+        """Why the bound and the guarantee cannot be compared; None if they can."""
         if guarantee.relation is not self.relation:
             return (
                 f"Expected a guarantee under {self.relation}, as the audit tested it, got one "
@@ -74,7 +74,7 @@ class LowerBound:
         return None
 
     def __str__(self) -> str:
-        """One sentence that says what the number is evidence of."""
+        """One sentence that states the bound and its evidence."""
         share = f"{100 * self.confidence:g} %"
         how = f"({self.evidence}; method: {self.method})"
         if self.epsilon == 0:

@@ -1,8 +1,8 @@
-"""Epsilon from one training run with many canaries (Steinke, Nasr and Jagielski 2023).
+"""Lower bound on epsilon from one run with many canaries (Steinke, Nasr and Jagielski 2023).
 
-Each of m canaries is included by its own fair coin; an attacker who sees the result guesses r of
-the coins and gets v right. If the training is (epsilon, delta)-private, then so good a result has
-probability at most, with q = e^epsilon / (1 + e^epsilon),
+Each of m canaries is included by an independent fair coin; an attacker who sees the result guesses
+r of the coins, v of them correctly. If the training is (epsilon, delta)-private, then a result at
+least this good has probability at most, with q = e^epsilon / (1 + e^epsilon),
 
     p(epsilon) = P[Bin(r, q) >= v] + 2 m delta max_{1 <= i <= v} P[v - i <= Bin(r, q) < v] / i,
 
@@ -24,10 +24,10 @@ METHOD = "one-run bound of Steinke et al."
 def one_run_bound(
     *, canaries: int, guesses: int, correct: int, delta: float, confidence: float = 0.95
 ) -> LowerBound:
-    """The epsilon that `correct` right guesses about fairly included canaries prove.
+    """Lower bound on epsilon from `correct` guesses about canaries included by fair coins.
 
-    The number of guesses must have been settled before the scores were seen, or by one of the
-    rules of `audit.one_run`.
+    The number of guesses must be fixed before the scores are seen, or by one of the rules of
+    `audit.canaries.one_run`.
 
     >>> bound = one_run_bound(canaries=1000, guesses=100, correct=90, delta=1e-5)
     >>> round(bound.epsilon, 6)
@@ -46,7 +46,7 @@ def one_run_bound(
 
 
 def p_value(*, canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """The probability, under (epsilon, delta)-privacy, of at least this many right guesses.
+    """Upper bound on the probability, under (epsilon, delta)-privacy, of this many correct guesses.
 
     >>> round(p_value(canaries=10, guesses=10, correct=10, epsilon=0.0, delta=0.0) * 2**10, 9)
     1.0
@@ -77,8 +77,8 @@ def _largest_refuted(
 ) -> float:
     if correct == 0:
         return 0.0
-    # Without delta the equation is that of a Clopper-Pearson limit: a quantile of Beta(v, r-v+1).
-    # Its complement is computed apart, because 1 - q would lose the digits of a large epsilon.
+    # For delta = 0 this is a Clopper-Pearson limit: a quantile of Beta(v, r-v+1). Its complement is
+    # computed separately, because 1 - q would lose precision for a large epsilon.
     q = float(betaincinv(correct, guesses - correct + 1, significance))
     rest = float(betaincinv(guesses - correct + 1, correct, 1 - significance))
     highest = max(0.0, float(np.log(q) - np.log(rest))) if q > 0 else 0.0
@@ -91,7 +91,7 @@ def _largest_refuted(
 
     if excess(0.0) >= 0:
         return 0.0
-    if excess(highest) < 0:  # a delta so small that only rounding is left of it
+    if excess(highest) < 0:  # delta is so small that it vanishes in rounding
         return highest
     return float(brentq(excess, 0.0, highest, xtol=1e-13, rtol=1e-14))
 
@@ -116,7 +116,7 @@ def _p_value(
 
 
 def _log_binomials(guesses: int, correct: int) -> NDArray[np.float64]:
-    """ln of "guesses over k" for k = correct-1 down to 0; the same for every epsilon."""
+    """ln of the binomial coefficients (guesses, k) for k = correct-1 down to 0."""
     k = np.arange(correct - 1, -1, -1, dtype=np.float64)
     logs: NDArray[np.float64] = gammaln(guesses + 1.0) - gammaln(k + 1) - gammaln(guesses - k + 1)
     return logs

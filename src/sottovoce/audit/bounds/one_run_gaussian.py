@@ -1,14 +1,14 @@
-"""Epsilon from one run for a Gaussian mechanism (Mahloujifar, Melis and Chaudhuri 2024).
+"""One-run bound for Gaussian mechanisms (Mahloujifar, Melis and Chaudhuri 2024).
 
-The same guessing game as `one_run`, but the hypothesis that is refuted is stronger: that all of
-the training is mu-Gaussian-DP. With beta = 1 - confidence, c guesses and v of them right,
+The same guessing game as in `one_run`, but the refuted hypothesis is stronger: that the whole
+training is mu-Gaussian-DP. With beta = 1 - confidence, c guesses and v of them correct,
 
     r = beta v / m,   h = beta (c - v) / m,   and for i = v - 1, ..., 0:
     h' = max(h, Phi(Phi^-1(r) - mu)),   r += i / (c - i) (h' - h),   h = h',
 
-and mu is refuted if r + h > c / m. The bound on epsilon is that of the largest refuted mu. It says
-nothing about mechanisms whose trade-off curve is not above a Gaussian one; sampling by Poisson
-makes such a curve, so there the bound is exact evidence only against "this is mu-Gaussian-DP".
+and mu is refuted if r + h > c / m. The bound on epsilon is that of the largest refuted mu. It does
+not apply to mechanisms whose trade-off curve is not above a Gaussian one. Poisson sampling gives
+such a curve, so there the bound is exact evidence only against "this is mu-Gaussian-DP".
 """
 
 from scipy.special import ndtr, ndtri
@@ -26,7 +26,7 @@ METHOD = "one-run bound of Mahloujifar et al. for Gaussian mechanisms"
 def one_run_gaussian_bound(
     *, canaries: int, guesses: int, correct: int, delta: float, confidence: float = 0.95
 ) -> LowerBound:
-    """The epsilon that right guesses prove of a Gaussian mechanism.
+    """Lower bound on epsilon from correct guesses, for a Gaussian mechanism.
 
     >>> bound = one_run_gaussian_bound(canaries=1000, guesses=100, correct=90, delta=1e-5)
     >>> round(bound.epsilon, 6), round(bound.mu, 4)
@@ -48,7 +48,7 @@ def one_run_gaussian_bound(
 
 
 def _largest_refuted(canaries: int, guesses: int, correct: int, significance: float) -> float:
-    """Bisect: a larger mu lets the attacker guess better, so it is harder to refute."""
+    """Bisection: a larger mu allows better guesses, so it is harder to refute."""
     if not _refuted(0.0, canaries, guesses, correct, significance):
         return 0.0
     low, high = 0.0, 1.0
@@ -70,10 +70,10 @@ def _refuted(mu: float, canaries: int, guesses: int, correct: int, significance:
     for i in range(correct - 1, -1, -1):
         needed = float(ndtr(ndtri(right) - mu))
         if needed <= wrong:
-            return False  # nothing changes any more, and the limit was not reached
+            return False  # a fixed point below the limit
         right += i / (guesses - i) * (needed - wrong)
         wrong = needed
-        # Both only grow, so there is no need to go on: this keeps 10^5 guesses cheap.
+        # Both are non-decreasing, so stop early: this keeps 10^5 guesses cheap.
         if right + wrong > limit:
             return True
     return False

@@ -1,4 +1,4 @@
-"""Canaries: records whose presence in training is a secret coin, and the bound from guessing it."""
+"""Canaries: records included in training by a secret fair coin, and bounds from guessing it."""
 
 from sottovoce.audit.canaries.coins import fair_coins
 from sottovoce.audit.canaries.gradient import (

@@ -1,4 +1,4 @@
-"""Fair coins: who is included is decided by nothing but a `NoiseSource`."""
+"""Fair coins from a `NoiseSource`, which decide which canaries are included."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from sottovoce.privacy.noise import NoiseSource
 
 
 def fair_coins(count: int, source: NoiseSource) -> Flags:
-    """One independent fair coin for each canary: the whole of the randomness an audit rests on.
+    """One independent fair coin per canary; an audit relies on no other randomness.
 
     >>> coins = fair_coins(1000, NoiseSource.seeded(1))
     >>> coins.dtype.name, bool(400 < coins.sum() < 600)

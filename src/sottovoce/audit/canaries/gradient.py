@@ -1,10 +1,10 @@
-"""Canaries for a private step: gradients of full norm that are added to the sum before the noise.
+"""Gradient canaries: gradients of maximal norm, added to the sum before the noise.
 
-A text canary must work its way through a model; a gradient canary is the worst case itself. Each
-included canary contributes C times its direction to every step it is sampled into, exactly what
-clipping allows one example. The score of a canary is how far the released sums point its way.
-Dirac canaries each own one coordinate and do not disturb each other; random directions disturb
-each other by about 1 / sqrt(dimension), and need no coordinate where real gradients are quiet.
+A text canary acts through the model; a gradient canary is the worst case directly. Each included
+canary adds C times its direction to every step it is sampled into, the most that clipping allows
+one example. The score of a canary is the inner product of the released sums with its direction.
+Dirac canaries use one coordinate each and do not interfere; random directions interfere by about
+1 / sqrt(dimension), but do not depend on coordinates where real gradients are small.
 """
 
 from collections.abc import Iterable
@@ -23,23 +23,23 @@ from sottovoce.privacy.noise import NoiseSource, gaussian
 
 
 class GradientCanaries(Protocol):
-    """Directions in the space of the gradient, some of them included."""
+    """Directions in gradient space, some of them included."""
 
     @property
     def included(self) -> Flags: ...
 
     def contribution(self, present: Flags | None = None) -> Scores:
-        """What the included canaries add to one step; `present` marks who was sampled."""
+        """The sum of the included canaries in one step; `present` marks those sampled."""
         ...
 
     def along(self, vector: Scores) -> Scores:
-        """The inner product of `vector` with every direction."""
+        """The inner product of `vector` with each direction."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class DiracCanaries:
-    """One coordinate and one sign for each canary; memory of one gradient, for any number."""
+    """One coordinate and one sign per canary; memory of one gradient, for any number."""
 
     coordinates: NDArray[np.intp]
     signs: Scores
@@ -85,7 +85,7 @@ class DiracCanaries:
 
 @dataclass(frozen=True, eq=False)
 class RandomCanaries:
-    """A random direction for each canary: count times dimension numbers of memory."""
+    """One random direction per canary; memory of count * dimension numbers."""
 
     directions: Scores
     clip_norm: float
@@ -95,7 +95,7 @@ class RandomCanaries:
     def draw(
         cls, count: int, *, dimension: int, clip_norm: float, source: NoiseSource
     ) -> "RandomCanaries":
-        """Canaries in uniform directions."""
+        """Canaries in uniformly random directions."""
         _validate.at_least_one("count", count)
         _validate.at_least_one("dimension", dimension)
         _validate.positive("clip_norm", clip_norm)
@@ -118,10 +118,10 @@ def gradient_scores(
     noisy_sums: Iterable[ArrayLike],
     noise_stds: Iterable[float] | None = None,
 ) -> Scores:
-    """The score of every canary, from the sums that private training released step by step.
+    """The score of each canary, from the noisy sums that private training released.
 
-    Steps with less noise say more: with `noise_stds` each step counts with 1 / std^2, which makes
-    the scores as good as can be for Gaussian noise. One gradient is kept in memory, not all.
+    With `noise_stds`, each step is weighted by 1 / std^2, which is optimal for Gaussian noise. Only
+    one gradient is kept in memory.
     """
     total: Scores | None = None
     stds = iter(noise_stds) if noise_stds is not None else None

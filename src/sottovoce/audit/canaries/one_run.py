@@ -1,13 +1,13 @@
-"""From the scores of canaries to a bound: guess the surest ones, count, and bound epsilon.
+"""From the scores of canaries to a bound: guess the most certain ones, and count correct guesses.
 
-The number of guesses must not be chosen by looking at which guesses were right: trying many and
-keeping the best result is many tests, and one of them is lucky. Either one number is fixed
-beforehand, or several are tried and each gets an equal share of the risk (Bonferroni).
+The number of guesses must not depend on which guesses were correct: choosing the best of several is
+multiple testing. Either one number is fixed in advance, or several are tried with a Bonferroni
+correction.
 
-Dirac canaries own one coordinate each, and Gaussian noise on a sum is independent from coordinate
-to coordinate. Then m canaries in one run are as good as m runs with one canary, and the counts
-above a threshold go into the Clopper-Pearson bounds: with 20,000 canaries the bound comes within
-a few percent of the truth. The one-run bounds (`one_run`) need no independence and prove less.
+Dirac canaries use one coordinate each, and Gaussian noise is independent between coordinates. Then
+m canaries in one run are equivalent to m runs with one canary, and the counts above a threshold
+give Clopper-Pearson bounds: with 20,000 canaries the bound is within a few percent of the true
+value. The one-run bounds (`one_run`) need no independence and are weaker.
 """
 
 import math
@@ -32,13 +32,13 @@ from sottovoce.errors import InvalidInput
 from sottovoce.privacy.guarantee import Relation
 from sottovoce.privacy.noise import NoiseSource
 
-# The share of canaries that is guessed unless somebody says otherwise: near the best for
-# Gaussian noise with mu from 0.5 to 2, and settled here, before any score is seen.
+# Default fraction of canaries that are guessed: near the optimum for Gaussian noise with mu from
+# 0.5 to 2, and fixed before any score is seen.
 SHARE = 0.1
 
 
 class Family(StrEnum):
-    """Which trainings the bound speaks of."""
+    """The mechanisms that a bound holds for."""
 
     ANY = "any"
     GAUSSIAN = "gaussian"
@@ -46,7 +46,7 @@ class Family(StrEnum):
 
 @dataclass(frozen=True)
 class Guesses:
-    """How many coins were guessed, and how many of them rightly."""
+    """Numbers of canaries, of guessed coins, and of correct guesses."""
 
     canaries: int
     guesses: int
@@ -64,10 +64,10 @@ def one_run_audit(
     relation: Relation = Relation.ADD_OR_REMOVE,
     source: NoiseSource | None = None,
 ) -> LowerBound:
-    """The epsilon that the scores of canaries prove (higher: rather included).
+    """Lower bound on epsilon from the scores of canaries (higher: more likely included).
 
-    `guesses` is one number, or several to be tried, each at its share of the risk; by default a
-    tenth of the canaries. `relation` is what the coin decided: whether a canary was in, or which
+    `guesses` is one number, or several to try with a Bonferroni correction; by default a tenth of
+    the canaries. `relation` states what the coin decided: whether a canary was included, or which
     of two. `source` breaks ties between equal scores.
 
     >>> rng = np.random.default_rng(0)
@@ -105,7 +105,10 @@ def one_run_audit(
 
 
 def guess(ranked: Scores, included: Flags, guesses: int) -> Guesses:
-    """Call the highest half of the guesses "in" and the lowest half "out"; `ranked` has no ties."""
+    """Guess "in" for the highest ranks and "out" for the lowest, half of the guesses each.
+
+    `ranked` has no ties.
+    """
     _validate.at_least_one("guesses", guesses)
     _checks.part_of("guesses", guesses, "canaries", included.size)
     order = np.argsort(ranked)
@@ -116,7 +119,7 @@ def guess(ranked: Scores, included: Flags, guesses: int) -> Guesses:
 
 
 def _ranked(scores: ArrayLike, source: NoiseSource) -> Scores:
-    """Ranks of the scores, ties in random order: the order of the canaries may follow the coins."""
+    """Ranks of the scores, ties in random order, as the order of canaries may reveal the coins."""
     values = _checks.scores("the canaries' scores", scores)
     ranks = np.empty(values.size)
     ranks[np.lexsort((source.words(values.size), values))] = np.arange(values.size)
@@ -141,18 +144,19 @@ def independent_canaries_audit(
     confidence: float = 0.95,
     family: Family = Family.ANY,
 ) -> LowerBound:
-    """The epsilon that independent canaries prove; a score above `threshold` is called "in".
+    """Lower bound on epsilon from independent canaries; a score above `threshold` is called "in".
 
-    Fix the threshold beforehand, without the coins: half way between what a canary scores if it
-    is in and if it is out. Canaries may have unlike error rates: their means obey the same
-    inequality, and a mean of unlike independent trials varies less than Clopper-Pearson allows.
+    Fix the threshold in advance, without the coins: half way between the expected scores of an
+    included and an excluded canary. Canaries may have different error rates: their means satisfy
+    the same inequality, and a mean of independent trials with different rates varies less than
+    Clopper-Pearson allows.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> included = rng.random(20_000) < 0.5
     >>> bound = independent_canaries_audit(included + rng.normal(size=20_000), included,
     ...                                    threshold=0.5, delta=1e-5, family=Family.GAUSSIAN)
-    >>> round(bound.mu, 2)                                    # the truth is 1
+    >>> round(bound.mu, 2)                                    # the true value is 1
     0.94
     """
     found = _checks.scores("the canaries' scores", scores)

@@ -1,8 +1,8 @@
-"""Canaries in pairs: the coin decides which of two goes in, never whether one does.
+"""Canary pairs: the coin decides which of two canaries is included.
 
-A guarantee under replace-one (shuffled or fixed batches) says nothing about adding a record, so
-canaries that are in or out cannot contradict it. In a pair one canary stands in for the other, the
-size of the training data is the same either way, and the bound is one under replace-one.
+A guarantee under replace-one (shuffled or fixed batches) does not cover adding a record, so
+canaries that are in or out cannot refute it. In a pair, one canary replaces the other, the size of
+the training data is the same either way, and the bound holds under replace-one.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from sottovoce.privacy.guarantee import Relation
 
 @dataclass(frozen=True, eq=False)
 class CanaryPairs:
-    """Two canaries for each coin: heads takes the first of them, tails the second.
+    """Two canaries per coin: heads includes the first, tails the second.
 
     >>> from sottovoce.audit.canaries import text_canaries
     >>> from sottovoce.privacy.noise import NoiseSource
@@ -36,7 +36,7 @@ class CanaryPairs:
 
     @classmethod
     def of(cls, canaries: TextCanaries) -> "CanaryPairs":
-        """Pair the canaries up; the coin of the first of each pair decides for both."""
+        """Pair the canaries; the coin of the first of each pair decides for both."""
         if len(canaries.utterances) % 2:
             raise InvalidInput(
                 f"Expected an even number of canaries to pair up, got {len(canaries.utterances)}."
@@ -55,7 +55,7 @@ class CanaryPairs:
         ]
 
     def scores(self, score: ScoringFunction[Utterance]) -> Scores:
-        """How much rather the model has seen the first of each pair than the second."""
+        """Log-probability of the first canary of each pair minus that of the second."""
         heads = log_probabilities(score(self.first), len(self.first))
         tails = log_probabilities(score(self.second), len(self.second))
         return heads - tails

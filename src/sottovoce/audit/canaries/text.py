@@ -1,7 +1,7 @@
-"""Canaries for text: utterances of random words with a random intent, in or out by a fair coin.
+"""Text canaries: utterances of random words with a random intent, included by a fair coin.
 
-A model can be right about such an utterance only by having seen it: its words say nothing of its
-intent, and whatever the model would answer by itself is wrong for all intents but one.
+A model can only label such an utterance correctly by memorising it or by chance: its words carry no
+information about its intent.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -22,7 +22,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.privacy.guarantee import Relation
 from sottovoce.privacy.noise import NoiseSource
 
-# With fewer possible utterances for each canary than this, two of them would be near-twins.
+# Minimum number of possible utterances per canary, so that no two are nearly the same.
 ROOM = 1000
 
 
@@ -30,7 +30,7 @@ ROOM = 1000
 class TextCanaries:
     """Canary utterances, and which of them go into the training data.
 
-    `included` is the secret of the audit: the attack must not see it before it has guessed.
+    `included` is the secret of the audit: the attack must not see it before guessing.
     """
 
     utterances: tuple[Utterance, ...]
@@ -46,7 +46,7 @@ class TextCanaries:
         return [self.utterances[i] for i in np.flatnonzero(self.included).tolist()]
 
     def scores(self, score: ScoringFunction[Utterance]) -> Scores:
-        """The score of every canary, included or not."""
+        """The score of each canary, included or not."""
         return log_probabilities(score(self.utterances), len(self.utterances))
 
 
@@ -61,7 +61,7 @@ def text_canaries(
 ) -> TextCanaries:
     """Draw `count` canaries that differ from each other and from the `known` texts.
 
-    Each has an id and a user of its own, so that it is one example and one user alike.
+    Each has a unique id and user, so that it is both one example and one user.
 
     >>> canaries = text_canaries(3, vocabulary=["call", "stop", "mum", "jazz"], length=6,
     ...                          intents=["call", "play"], source=NoiseSource.seeded(3))
@@ -74,11 +74,11 @@ def text_canaries(
     _validate.at_least_one("length", length)
     words, labels = list(dict.fromkeys(vocabulary)), list(dict.fromkeys(intents))
     if len(labels) < 2:
-        raise InvalidInput(f"Expected at least 2 intents to be wrong about, got {len(labels)}.")
+        raise InvalidInput(f"Expected at least 2 intents for canaries, got {len(labels)}.")
     if len(words) ** length < ROOM * count:
         raise InvalidInput(
-            f"Expected room for {count} unlike canaries, got {len(words)} words in {length} "
-            f"places: give a larger vocabulary or length."
+            f"Expected enough words for {count} different canaries, got {len(words)} words in "
+            f"utterances of length {length}: use a larger vocabulary or length."
         )
     texts = _distinct_texts(count, words, length, source, set(known))
     places = source.integers(len(labels), count).tolist()
@@ -96,12 +96,12 @@ def text_canaries(
 
 
 def write_canaries(path: Path | str, canaries: TextCanaries) -> None:
-    """Keep canaries and coins beside the run; whoever reads this file can pass the audit."""
+    """Write canaries and coins; keep the file secret, since it reveals the coins to attackers."""
     write(path, _marked(canaries))
 
 
 def read_canaries(path: Path | str) -> TextCanaries:
-    """Read canaries back, with their coins."""
+    """Read canaries with their coins."""
     utterances = tuple(read(path))
     coins = [utterance.extra.get("included") for utterance in utterances]
     if not all(isinstance(coin, bool) for coin in coins):

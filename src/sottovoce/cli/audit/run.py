@@ -254,7 +254,7 @@ def _shadow(settings: "Settings", public: Parts, model: "JointModel") -> "Scorin
     schema = Schema.of((*public.train, *public.test), declared=True)
     taught = _trained(settings, replace(public, valid=(), test=()), schema, 0)
     tried = candidates(public.train, public.test, sentence=words, source=NoiseSource())
-    attack = ShadowAttack.learn(
+    attack = ShadowAttack.fit(
         sorted_features(*taught.scores(tried.members)),
         sorted_features(*taught.scores(tried.non_members)),
     )

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.nlu.metrics.score_names import SCORE_NAMES
+from sottovoce.nlu.metrics.registry import DISPLAY_NAMES
 from sottovoce.privacy.guarantee import Claim, Guarantee, Statement, rounded_up
 
 
@@ -90,5 +90,7 @@ def print_scores(title: str, scores: Mapping[str, Any], console: Console | None 
     table.add_column("95 % interval", justify="right")
     for name, found in scores.items():
         low, high = (f"{100 * found[end]:.1f}" for end in ("low", "high"))
-        table.add_row(SCORE_NAMES.get(name, name), f"{100 * found['value']:.1f}", f"{low} - {high}")
+        table.add_row(
+            DISPLAY_NAMES.get(name, name), f"{100 * found['value']:.1f}", f"{low} - {high}"
+        )
     (console or Console()).print(table)

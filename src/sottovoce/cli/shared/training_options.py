@@ -16,7 +16,7 @@ from sottovoce.errors import InvalidInput
 
 if TYPE_CHECKING:
     from sottovoce.nlu.fit.settings import Settings
-    from sottovoce.nlu.runs.searched import Searched
+    from sottovoce.nlu.runs.search_cost import SearchCost
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -153,12 +153,12 @@ def settings_from(options: dict[str, Any]) -> "Settings":
     return Settings.from_json({**start, **found.get("settings", found), **typed})
 
 
-def searched_from(options: dict[str, Any]) -> "Searched | None":
+def search_cost_from(options: dict[str, Any]) -> "SearchCost | None":
     """The search that found the settings of a file, for the training to pay for."""
-    from sottovoce.nlu.runs.searched import Searched
+    from sottovoce.nlu.runs.search_cost import SearchCost
 
     path = options.get(FILE)
-    return None if path is None else Searched.from_json(_read(Path(path)))
+    return None if path is None else SearchCost.from_json(_read(Path(path)))
 
 
 def _read(path: Path) -> dict[str, Any]:

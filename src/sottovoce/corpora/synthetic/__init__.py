@@ -1,7 +1,7 @@
-"""Built-in corpora of three assistant domains, made of templates, word lists and habits.
+"""Built-in synthetic corpora of three assistant domains, generated from templates and word lists.
 
-Stand-ins for private data that cannot be shared: everything in them is invented, and every label
-set is declared in advance (`schema`). `Samples` draws from a grammar of one's own.
+They replace private data that cannot be shared: all content is invented, and the label sets are
+declared in advance (`schema`). `Samples` generates utterances from a custom grammar.
 
 >>> for utterance in generate("communication", size=3, seed=1):
 ...     print(utterance.intent, utterance.user, utterance.text, sep=": ")

@@ -1,4 +1,4 @@
-"""A domain compiled: every carrier phrase with its share, its labels and what fills its holes."""
+"""A compiled domain: all carrier phrases with their weights, labels and slot values."""
 
 from collections.abc import Callable
 from functools import cache
@@ -20,7 +20,7 @@ MOST_WORDS = 40  # of a slot value
 
 
 class Hole(NamedTuple):
-    """What fills a hole: values from numbers, and the BIO labels of a value by its spaces."""
+    """A hole: a function from numbers to values, and BIO labels by the number of spaces."""
 
     draw: Callable[[int], str]
     labels: tuple[str, ...]
@@ -38,7 +38,7 @@ class Carrier(NamedTuple):
 
 
 class Catalogue:
-    """All carriers of a domain, and as arrays what numpy has to know of them.
+    """All carriers of a domain, with their parameters as arrays.
 
     `purpose`, `own` and `recurrence` have a row for each carrier and a column for each hole.
     """
@@ -113,7 +113,7 @@ def _declared(slot: str) -> str:
 
 
 def _phrases(domain: Domain) -> list[tuple[str, tuple[str, str, float]]]:
-    """Intent, mood, phrase and share of every carrier; moods share by their number of lines."""
+    """Intent, mood, phrase and weight of each carrier; moods are weighted by number of lines."""
     found = []
     for name, intent in domain.intents.items():
         lines = {mood: len(_lines(intent, mood).splitlines()) for mood in MOODS}

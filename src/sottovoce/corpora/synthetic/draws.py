@@ -1,10 +1,10 @@
-"""Random choices without a random generator: a choice is a hash of where it is made.
+"""Deterministic random choices: each choice is a hash of its context.
 
 `mix` is the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
-generators", OOPSLA 2014). Applied to (seed, utterance, purpose) it gives the numbers of that
-utterance, and applied to (seed, user, kind, rank) it gives the same habit of a user whenever he is
-met. So nothing has to be remembered, an utterance depends on no other one, and integer arithmetic
-makes the result equal on every platform.
+generators", OOPSLA 2014). Applied to (seed, utterance, purpose) it gives the random numbers of that
+utterance; applied to (seed, user, kind, rank) it gives a recurring habit of a user. So there is no
+state, utterances are independent of each other, and integer arithmetic makes the result the same on
+every platform.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def mix(numbers: Numbers) -> Numbers:
-    """Scatter 64-bit integers; neighbours end far apart.
+    """Hash 64-bit integers.
 
     >>> mix(np.arange(3, dtype=np.uint64) * GOLDEN).tolist()
     [0, 16294208416658607535, 7960286522194355700]
@@ -36,7 +36,7 @@ def unit(numbers: Numbers) -> Shares:
 
 
 def key(*parts: str | int) -> int:
-    """One 64-bit number for a purpose, the same in every process (unlike `hash`).
+    """A 64-bit key for a purpose, the same in every process (unlike `hash`).
 
     >>> key("seed", 7) == key("seed", 7), key("seed", 7) == key("seed", 8)
     (True, False)
@@ -46,19 +46,21 @@ def key(*parts: str | int) -> int:
 
 
 def zipf(count: int, shift: float) -> list[float]:
-    """Weights 1 / (rank + shift) of the ranks 1, 2, ...: a head and a long tail."""
+    """Zipf weights 1 / (rank + shift) of the ranks 1, 2, ..."""
     return [1 / (rank + shift) for rank in range(1, count + 1)]
 
 
 def cumulative(weights: Sequence[float] | Shares) -> Shares:
-    """Running shares, so that `searchsorted(shares, fraction, side="right")` draws by weight."""
+    """Cumulative weights, for sampling with `searchsorted(shares, fraction, side="right")`."""
     sums = np.cumsum(np.asarray(weights, dtype=np.float64))
     shares: Shares = sums / sums[-1]
     return shares
 
 
 def wheel(weights: Mapping[str, float], size: int) -> tuple[str, ...]:
-    """The items repeated by weight, each at least once: a uniform index draws by weight.
+    """The items repeated in proportion to their weights, so that a uniform index samples by weight.
+
+    Each item occurs at least once.
 
     >>> wheel({"usual": 3, "rare": 1}, 8)
     ('usual', 'rare', 'usual', 'usual', 'usual', 'usual', 'rare', 'rare')

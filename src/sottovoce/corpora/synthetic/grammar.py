@@ -1,16 +1,16 @@
-"""A tiny template language for what people say, and for the values that they say.
+"""A small template language for utterances and slot values.
 
     call {contact}             a word, and a hole named contact
-    [call|ring|phone up]       one of these; the first is the most usual (weights 1, 1/2, 1/3 ...)
-    (right|just) now           one of these, or, two times out of three, nothing
-    <dial> {contact}           the part called dial, as if it stood here in [ ]
-    {date:past}                a hole labelled date that takes its values from another kind
-    {digit}{digit}             holes may be glued to each other and to letters
+    [call|ring|phone up]       one of these, most frequent first (weights 1, 1/2, 1/3 ...)
+    (right|just) now           one of these, or nothing with probability 2/3
+    <dial> {contact}           the named part dial, as if it were written here in [ ]
+    {date:past}                a hole labelled date with values of another kind
+    {digit}{digit}             holes may be joined to each other and to letters
 
-Brackets nest. Several lines are alternatives too, most usual first, with flatter weights
-(`LINES_SHIFT`). A template is read once, into a tree of choices. The built-in domains expand it
-into all its phrases, so that generation only picks phrases and fills holes; grammars of users,
-which may have any number of phrases, draw one at a time.
+Brackets nest. Several lines are alternatives too, most frequent first, with flatter weights
+(`LINES_SHIFT`). A template is parsed once, into a tree of choices. The built-in domains expand it
+into all phrases, so that generation only picks phrases and fills holes; custom grammars, which may
+have any number of phrases, sample one at a time.
 """
 
 import re
@@ -22,9 +22,9 @@ from typing import NamedTuple, Union
 from sottovoce.corpora.synthetic.draws import zipf
 from sottovoce.errors import InvalidInput
 
-ABSENT = 2 / 3  # share of the utterances that leave an optional part out
+ABSENT = 2 / 3  # probability that an optional part is omitted
 LINES_SHIFT = 3.0  # weights of the lines: 1/4, 1/5, 1/6 ...
-MOST_PHRASES = 5_000  # of one line; more is a slip of the pen
+MOST_PHRASES = 5_000  # of one line; more is probably a mistake
 
 _SYMBOL = re.compile(r"[\[\]()|]|<\w+>|[^\s\[\]()|<>]+")
 _WORD = re.compile(r"(?:\{[\w.:#+]+\}|[a-z0-9'@.:/&-])+")
@@ -37,7 +37,7 @@ Weighted = dict[str, float]  # phrase -> weight; weights sum to one
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A phrase with `%s` for each hole, and what goes into the holes.
+    """A phrase with `%s` for each hole, and the names of the holes.
 
     >>> Phrase.of("call {contact} at {phone_number}")
     Phrase(text='call %s at %s', holes=('contact', 'phone_number'))
@@ -52,19 +52,19 @@ class Phrase:
 
 
 class Choice(NamedTuple):
-    """One of the branches, the first the most usual; an optional one is mostly left out."""
+    """A choice between branches, most frequent first; an optional one is omitted more often."""
 
     branches: tuple[tuple[Union[str, "Choice"], ...], ...]
     optional: bool = False
 
-    def draw(self, chance: Random) -> list[str]:
+    def draw(self, random: Random) -> list[str]:
         """The words of one phrase."""
-        if self.optional and chance.random() < ABSENT:
+        if self.optional and random.random() < ABSENT:
             return []
-        (branch,) = chance.choices(self.branches, zipf(len(self.branches), 0.0))
+        (branch,) = random.choices(self.branches, zipf(len(self.branches), 0.0))
         words: list[str] = []
         for item in branch:
-            words += [item] if isinstance(item, str) else item.draw(chance)
+            words += [item] if isinstance(item, str) else item.draw(random)
         return words
 
     def holes(self) -> set[str]:
@@ -83,13 +83,13 @@ def read(template: str, parts: Mapping[str, str] | None = None) -> Choice:
            optional=False)
     >>> read("<a>", {"a": "<b>", "b": "now <a>"})
     Traceback (most recent call last):
-    sottovoce.errors.InvalidInput: Expected parts that do not hold themselves, got <a>.
+    sottovoce.errors.InvalidInput: Expected parts that do not contain themselves, got <a>.
     """
     return _Reader(template, parts or {}).read()
 
 
 def expand(lines: str, parts: Mapping[str, str] | None = None) -> Weighted:
-    """All phrases of a grammar, with the share of each.
+    """All phrases of a grammar, with their probabilities.
 
     >>> for phrase, share in expand("[call|ring] {contact} (now)").items():
     ...     print(f"{share:.2f} {phrase}")
@@ -139,7 +139,7 @@ def _join(left: Weighted, right: Weighted, template: str) -> Weighted:
 
 
 class _Reader:
-    """Recursive descent over one template."""
+    """Recursive-descent parser of one template."""
 
     def __init__(
         self, template: str, parts: Mapping[str, str], inside: tuple[str, ...] = ()
@@ -158,7 +158,7 @@ class _Reader:
         return Choice(branches)
 
     def _alternatives(self) -> tuple[tuple[tuple[str | Choice, ...], ...], str]:
-        """Alternatives up to a closing bracket (or the end), and which one it was."""
+        """Alternatives up to a closing bracket or the end, and that bracket."""
         branches: list[tuple[str | Choice, ...]] = [()]
         for symbol in self.symbols:
             if symbol in ("]", ")"):
@@ -186,7 +186,7 @@ class _Reader:
 
     def _part(self, name: str) -> Choice:
         if name not in self.parts:
-            raise InvalidInput(f"Expected a part called {name!r}, got none of that name.")
+            raise InvalidInput(f"Expected a part named {name!r}, found none.")
         if name in self.inside:
-            raise InvalidInput(f"Expected parts that do not hold themselves, got <{name}>.")
+            raise InvalidInput(f"Expected parts that do not contain themselves, got <{name}>.")
         return _Reader(self.parts[name], self.parts, (*self.inside, name)).read()

@@ -1,7 +1,7 @@
-"""The public word lists: names, cities, medicines and the small sets that values are made of.
+"""Public word lists: names, cities, medicines, and small sets such as digits and months.
 
-All lists were written for this project. Those in `lists/` are ordered, usual entries first, and are
-drawn with Zipf weights; the small sets (digits, months) are drawn evenly.
+All lists were written for this project. Those in `lists/` are ordered by frequency and sampled with
+Zipf weights; the small sets are sampled uniformly.
 """
 
 from functools import cache

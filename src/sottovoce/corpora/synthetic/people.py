@@ -1,11 +1,10 @@
-"""Who speaks, and how he repeats himself.
+"""The users of a synthetic corpus: their activity, and their recurring values (habits).
 
 Activity is Zipf-like: the user of activity rank r speaks with probability proportional to
-1 / (r + 1), and ranks are dealt to user numbers in a shuffled order. A habit is a number that
-depends on the user, on what it is for, and on its rank among his habits of that kind, but on no
-utterance: drawing his third contact twice gives the same number, hence the same contact. As habits
-are drawn from the same lists as everything else, they change how values recur within a user and
-not how often a value occurs over all users.
+1 / (r + 1), and ranks are assigned to users in shuffled order. A habit is a number that depends on
+the user, the purpose and the rank of the habit, but not on the utterance: the third contact of a
+user is the same number, hence the same contact, each time. Habits are drawn from the same lists as
+other values, so they change how values recur within a user, but not their overall frequencies.
 """
 
 import numpy as np
@@ -26,7 +25,7 @@ Users = npt.NDArray[np.int64]
 
 
 class People:
-    """The users of a corpus; memory is 16 bytes a user, whatever he says."""
+    """The users of a corpus, in 16 bytes of memory per user."""
 
     def __init__(self, users: int, key: int) -> None:
         self.key = np.array([key], dtype=np.uint64)
@@ -35,7 +34,7 @@ class People:
         self.activity: Shares = cumulative(1 / (np.arange(1, users + 1) + ACTIVITY_SHIFT))
 
     def speakers(self, numbers: Numbers) -> Users:
-        """One user for each number, by activity."""
+        """One user per number, sampled by activity."""
         ranks = np.searchsorted(self.activity, unit(numbers), side="right")
         chosen: Users = self.by_rank[ranks]
         return chosen
@@ -49,10 +48,10 @@ class People:
         own: npt.NDArray[np.float64] | float,
         recurrence: npt.NDArray[np.float64] | float,
     ) -> Numbers:
-        """Replace a share `recurrence` of the fresh numbers by one of about `own` habits.
+        """Replace the fraction `recurrence` of the fresh numbers by one of about `own` habits.
 
-        Low ranks are usual: the rank is own * u**2 for uniform u, so that the first of nine
-        habits makes a third of the cases.
+        Low ranks are more frequent: the rank is own * u**2 for uniform u, so that the first of
+        nine habits has probability 1/3.
         """
         choice = mix(fresh + self.key)
         fraction = unit(choice << np.uint64(20))

@@ -1,10 +1,9 @@
-"""Sample utterances from a grammar of one's own, as one writes it before anybody has spoken.
+"""Sample utterances from a custom grammar, written before there are any users.
 
 A grammar is a TOML file: the kind of value of each slot, the values of each kind, named parts of
-templates, and the templates of each intent with its share of the traffic (see `grammar` for how
-templates are written). An intent may have `slots` of its own, whose kinds come first there. All of
-it was made up, so a model may learn from it at no cost to anybody's privacy, and private training
-can start from there.
+templates, and the templates of each intent with its weight (see `grammar` for the syntax of
+templates). An intent may override `slots`. The utterances are invented, so training on them costs
+no privacy, and private training can start from such a model.
 
     [slots]
     who = "person"
@@ -41,34 +40,34 @@ from sottovoce.errors import InvalidInput
 
 TRIES = 1000
 GRAMMAR = ".toml"
-"""How the name of a grammar ends."""
+"""File suffix of grammars."""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Templates of which one is drawn by weight, the first most often."""
+    """Templates, sampled by weight, most frequent first."""
 
     templates: tuple[Choice, ...]
     weights: tuple[float, ...]
 
     @classmethod
     def of(cls, given: object, parts: Mapping[str, str], shift: float) -> "Lines":
-        """From a text of one template a line, or a list of templates."""
+        """Templates from a string with one per line, or from a list."""
         each = given.splitlines() if isinstance(given, str) else given
         if not isinstance(each, list) or not all(isinstance(line, str) for line in each):
-            raise InvalidInput(f"Expected templates, a text or a list of texts, got {given!r}.")
+            raise InvalidInput(f"Expected templates, a string or a list of strings, got {given!r}.")
         lines = [line for line in each if line.strip()]
         if not lines:
             raise InvalidInput("Expected at least one template, got none.")
         return cls(tuple(read(line, parts) for line in lines), tuple(zipf(len(lines), shift)))
 
-    def draw(self, chance: Random) -> list[str]:
-        """The words of one phrase, of which there is at least one."""
-        for _ in range(TRIES):  # where all is optional, nothing may be left
-            (template,) = chance.choices(self.templates, self.weights)
-            if words := template.draw(chance):
+    def draw(self, random: Random) -> list[str]:
+        """The words of one non-empty phrase."""
+        for _ in range(TRIES):  # a template of optional parts may give an empty phrase
+            (template,) = random.choices(self.templates, self.weights)
+            if words := template.draw(random):
                 return words
-        raise InvalidInput("Expected templates that say something, got nothing but optional parts.")
+        raise InvalidInput("Expected templates with words, got optional parts only.")
 
     def holes(self) -> set[str]:
         return set().union(*(template.holes() for template in self.templates))
@@ -115,25 +114,25 @@ class Samples:
             raise InvalidInput(f"{path}: {problem}") from problem
 
     def utterances(self, size: int, seed: int = 0) -> Iterator[Utterance]:
-        """So many utterances; the same seed gives the same ones, and a smaller size a prefix."""
+        """`size` utterances; the same seed gives the same ones, and a smaller size a prefix."""
         _validate.at_least_one("size", size)
-        chance = Random(seed)
+        random = Random(seed)
         intents = list(self._intents)
         for number in range(size):
-            (intent,) = chance.choices(intents, self._weights)
-            tokens, slots = self._intents[intent].say(chance)
+            (intent,) = random.choices(intents, self._weights)
+            tokens, slots = self._intents[intent].draw(random)
             yield Utterance(tokens=tokens, slots=slots, intent=intent, id=f"sample-{number:09d}")
 
 
 def _texts(what: str, table: Mapping[str, object]) -> dict[str, str]:
     texts = {name: text for name, text in table.items() if isinstance(text, str)}
     for name in table.keys() - texts.keys():
-        raise InvalidInput(f"Expected a text for {name} in {what}, got {table[name]!r}.")
+        raise InvalidInput(f"Expected a string for {name} in {what}, got {table[name]!r}.")
     return texts
 
 
 class _KindsOfValues:
-    """The values of each kind, read once: the grammar's own, or those of the built-in domains."""
+    """The values of each kind, from the grammar or from the built-in domains; parsed once."""
 
     def __init__(self, own: Mapping[str, object], parts: Mapping[str, str]) -> None:
         self._own, self._parts = own, parts
@@ -155,7 +154,7 @@ class _KindsOfValues:
 
 
 class _Intent:
-    """What is said with one intent."""
+    """The templates and slot values of one intent."""
 
     def __init__(
         self,
@@ -178,22 +177,22 @@ class _Intent:
                 raise InvalidInput(f"Expected {{{slot}}} of intent {name} in [slots], got none.")
         self._values = {slot: kinds.of(slot, slots[slot]) for slot in holes}
 
-    def say(self, chance: Random) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Words, and a label for each."""
+    def draw(self, random: Random) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Tokens and their labels."""
         tokens: list[str] = []
         labels: list[str] = []
-        for word in self._lines.draw(chance):
+        for word in self._lines.draw(random):
             hole = HOLE.search(word)
             if hole is None:
                 tokens.append(word)
                 labels.append(OUTSIDE)
                 continue
-            value = HOLE.sub(lambda found: self._value(found[1], chance), word).split(" ")
+            value = HOLE.sub(lambda found: self._value(found[1], random), word).split(" ")
             tokens += value
             labels += [f"B-{hole[1]}", *[f"I-{hole[1]}"] * (len(value) - 1)]
         return tuple(agree(" ".join(tokens)).split(" ")), tuple(labels)
 
-    def _value(self, slot: str, chance: Random) -> str:
-        """A value of a slot; its own holes are filled from the built-in word lists."""
-        words = " ".join(self._values[slot].draw(chance))
-        return HOLE.sub(lambda found: chance.choice(lexicon(found[1])), words)
+    def _value(self, slot: str, random: Random) -> str:
+        """A slot value; its holes are filled from the built-in word lists."""
+        words = " ".join(self._values[slot].draw(random))
+        return HOLE.sub(lambda found: random.choice(lexicon(found[1])), words)

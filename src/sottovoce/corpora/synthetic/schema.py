@@ -1,7 +1,7 @@
-"""What a domain declares in public: its intents, its slot types, and which of them are private.
+"""The public declaration of a domain: its intents, its slot types, and which hold private values.
 
-Label sets that are read off private data leak what occurs in them, so models and de-identifiers
-take them from here. It is also where a domain says how often a user repeats himself.
+Label sets inferred from private data leak which labels occur, so models and de-identifiers take
+them from here.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ MOODS = ("act", "do", "ask", "say")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotType:
-    """A slot type, the kind of entity that it holds, and whether it tells on the speaker."""
+    """A slot type, its kind of entity, and whether its values may identify the speaker."""
 
     name: str
     entity: str
@@ -40,12 +40,12 @@ class DomainSchema:
 
     @property
     def private(self) -> tuple[str, ...]:
-        """Names of the slot types that a de-identifier has to remove."""
+        """Names of the slot types that a de-identifier must remove."""
         return tuple(slot.name for slot in self.slots if slot.private)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Every BIO label, `O` first."""
+        """All BIO labels, `O` first."""
         return ("O", *(f"{prefix}-{name}" for name in self.slot_types for prefix in "BI"))
 
     def entity(self, slot_type: str) -> str:
@@ -55,11 +55,11 @@ class DomainSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """An intent: its share of the traffic, and its carrier phrases by mood (see `speech`).
+    """An intent: its weight, and its carrier phrases by mood (see `speech`).
 
-    `act` lines may be done by the assistant or the speaker ("call {contact}": "please ...", "i want
-    to ..."); `do` lines only by the assistant ("remind me ..."); `ask` lines are questions; `say`
-    lines are statements and bare fragments.
+    The actor of `act` lines is the assistant or the speaker ("call {contact}": "please ...", "i
+    want to ..."); of `do` lines only the assistant ("remind me ..."); `ask` lines are questions;
+    `say` lines are statements and fragments.
     """
 
     weight: float
@@ -71,7 +71,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """A domain: intents, the kind of value of each slot type, and named parts of its templates."""
+    """A domain: intents, the kind of value of each slot type, and named parts of templates."""
 
     name: str
     intents: dict[str, Intent]

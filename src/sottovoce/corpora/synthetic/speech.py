@@ -1,9 +1,9 @@
-"""How people wrap and spoil a sentence: politeness around it, hesitations inside it.
+"""Spoken-language phenomena: politeness, fillers, false starts and self-repairs.
 
-A lead and a tail go around a carrier phrase ("could you ... please"), chosen by the mood of the
-phrase; most utterances have none. A stumble spoils a finished utterance: a filler, a false start. A
-repair says another value first ("at five no sorry six"). Added words are labelled `O` and never
-split a value; the value that was taken back keeps its label, since it may be private too.
+A lead and a tail surround a carrier phrase ("could you ... please"), chosen by the mood of the
+phrase; most utterances have none. A disfluency adds a filler or a false start to an utterance. A
+repair puts another value first ("at five no sorry six"). Added words are labelled `O` and never
+split a value; the repaired value keeps its label, since it may be private too.
 """
 
 import re
@@ -13,7 +13,7 @@ from sottovoce.corpora.synthetic.draws import wheel
 from sottovoce.corpora.synthetic.grammar import expand
 
 PLACES = 4096  # resolution of the weights of leads and tails
-BARE = 0.45  # share without a lead (or tail), on top of those that the optional parts leave empty
+BARE = 0.45  # probability of no lead (or tail), in addition to empty optional parts
 
 FILLERS = ("uh", "um", "like", "you know", "er", "hmm", "i mean", "let's see", "uhm", "well")
 REPAIRS = ("no", "no wait", "i mean", "sorry", "no sorry", "or rather", "actually", "wait no")
@@ -41,14 +41,14 @@ LEADS = {
 }
 TAILS = {"act": _TAIL, "do": _TAIL, "ask": _ASIDE, "say": _ASIDE}
 
-Words = tuple[str, str]  # text and labels, words parted by a space
+Words = tuple[str, str]  # text and labels, separated by spaces
 
 _A = re.compile(r"\ba (?=[aei]|o(?!ne\b)|u(?!n[it]|s))")
 
 
 @cache
 def leads(mood: str) -> tuple[Words, ...]:
-    """What may come before a sentence, repeated by weight, with the space that follows.
+    """Phrases before a sentence, repeated by weight, each with a trailing space.
 
     >>> ("can you ", "O O ") in leads("do")
     True
@@ -58,7 +58,7 @@ def leads(mood: str) -> tuple[Words, ...]:
 
 @cache
 def tails(mood: str) -> tuple[Words, ...]:
-    """What may come after a sentence, repeated by weight, with the space before it."""
+    """Phrases after a sentence, repeated by weight, each with a leading space."""
     return tuple((f" {text}".rstrip(), " O" * len(text.split())) for text in _drawn(TAILS[mood]))
 
 
@@ -69,7 +69,7 @@ def _drawn(template: str) -> tuple[str, ...]:
 
 
 def agree(text: str) -> str:
-    """Templates say `a`; before a vowel people say `an`.
+    """Replace `a` by `an` before a vowel.
 
     >>> agree("play a old movie and a one act play")
     'play an old movie and a one act play'
@@ -78,7 +78,7 @@ def agree(text: str) -> str:
 
 
 def repair(other: Words, value: Words, number: int) -> Words:
-    """Say another value first, then take it back.
+    """A self-repair: another value first, then the intended one.
 
     >>> repair(("five", "B-time"), ("six", "B-time"), 4)
     ('five no sorry six', 'B-time O O B-time')
@@ -89,7 +89,7 @@ def repair(other: Words, value: Words, number: int) -> Words:
 
 
 def stumble(text: str, labels: str, number: int) -> tuple[str, str]:
-    """Spoil an utterance at a place and in a way that `number` decides.
+    """Add a disfluency to an utterance; `number` determines its kind and position.
 
     >>> stumble("call john smith", "O B-contact I-contact", 0)
     ('call uh john smith', 'O O B-contact I-contact')

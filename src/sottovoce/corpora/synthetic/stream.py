@@ -1,8 +1,8 @@
-"""From a domain to a stream of utterances, and to a file of them.
+"""Generate utterances of a domain as a stream or as a file.
 
-`_spoken` makes utterances as plain strings (text and labels, words parted by spaces); `generate`
+`_rendered` makes utterances as plain strings (text and labels, words parted by spaces); `generate`
 turns them into `Utterance`s and `write_jsonl` into lines of JSON, so the two cannot disagree.
-Numbers are drawn in blocks with numpy; what is left for each utterance is to look up and to join.
+Numbers are drawn in blocks with numpy; per utterance, only look-ups and joins remain.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,16 +22,16 @@ from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
 
 BLOCK = 4096
-STUMBLES = 0.06  # share of the utterances with a filler or a false start
-REPAIRS = 0.02  # share of the utterances with slots that take a value back
+STUMBLES = 0.06  # fraction of utterances with a filler or a false start
+REPAIRS = 0.02  # fraction of utterances with slots that have a self-repair
 OWN_CARRIERS, CARRIER_RECURRENCE = 100, 0.35  # preferred phrasings of a user
 OWN_FRAMES, FRAME_RECURRENCE = 8, 0.6  # politeness of a user
 
-# The numbers of an utterance, by column; the holes come last.
+# Columns of the random numbers of an utterance; the holes come last.
 _USER, _CARRIER, _FRAME, _STUMBLE, _HOLES = range(5)
 _COLUMNS = _HOLES + MOST_HOLES
 
-Spoken = tuple[str, str, str, str, str]  # text, labels, intent, user, id
+Rendered = tuple[str, str, str, str, str]  # text, labels, intent, user, id
 
 
 def generate(
@@ -39,10 +39,9 @@ def generate(
 ) -> Iterator[Utterance]:
     """Utterances of a built-in domain, one at a time.
 
-    Deterministic: the same (domain, users, seed) gives the same utterances in every process and on
-    every platform, and a smaller `size` gives a prefix of a larger one. `users` defaults to about
-    `size ** 0.6`, at least 20 (and at most `size`), so pass it to keep the prefix when the size
-    changes.
+    Deterministic: the same (domain, users, seed) gives the same utterances on every platform, and
+    a smaller `size` gives a prefix. `users` defaults to about `size ** 0.6`, at least 20 and at
+    most `size`; pass it to get the same prefix for different sizes.
 
     >>> first = next(generate("health", size=100, seed=7))
     >>> first.text, first.intent, first.user, first.id
@@ -52,7 +51,7 @@ def generate(
     Traceback (most recent call last):
     sottovoce.errors.InvalidInput: Expected domain to be one of communication, health, video, ...
     """
-    spoken = _checked(domain, size, users, seed)
+    rendered = _checked(domain, size, users, seed)
     return (
         Utterance(
             tokens=tuple(text.split(" ")),
@@ -62,7 +61,7 @@ def generate(
             id=identity,
             text=text,
         )
-        for text, labels, intent, user, identity in spoken
+        for text, labels, intent, user, identity in rendered
     )
 
 
@@ -75,24 +74,23 @@ def write_jsonl(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> None:
-    """Write what `generate` yields as JSON Lines, compressed if the name ends in `.gz`.
+    """Write the utterances of `generate` as JSON Lines, compressed if the name ends in `.gz`.
 
-    The file appears whole or not at all. `progress` is told now and then how many utterances have
-    been written so far.
+    Writing is atomic. `progress` is called regularly with the number of utterances written.
     """
-    spoken = _checked(domain, size, users, seed)
+    rendered = _checked(domain, size, users, seed)
     written = 0
     with output(path) as stream:
-        while lines := [_line(s) for s in islice(spoken, BLOCK)]:
+        while lines := [_line(s) for s in islice(rendered, BLOCK)]:
             stream.write("".join(lines).encode("ascii"))
             written += len(lines)
             if progress is not None:
                 progress(written)
 
 
-def _line(spoken: Spoken) -> str:
-    """Words hold no quote and no backslash (see `grammar`), so nothing has to be escaped."""
-    text, labels, intent, user, identity = spoken
+def _line(rendered: Rendered) -> str:
+    """Words contain no quotes or backslashes (see `grammar`), so nothing is escaped."""
+    text, labels, intent, user, identity = rendered
     tokens = text.replace(" ", '", "')
     slots = labels.replace(" ", '", "')
     return (
@@ -101,7 +99,7 @@ def _line(spoken: Spoken) -> str:
     )
 
 
-def _checked(domain: str, size: int, users: int | None, seed: int) -> Iterator[Spoken]:
+def _checked(domain: str, size: int, users: int | None, seed: int) -> Iterator[Rendered]:
     one_of("domain", domain, NAMES)
     at_least_one("size", size)
     if users is None:
@@ -110,11 +108,11 @@ def _checked(domain: str, size: int, users: int | None, seed: int) -> Iterator[S
         raise InvalidInput(f"Expected users from 1 to size ({size}), got {users}.")
     if seed < 0:
         raise InvalidInput(f"Expected seed >= 0, got {seed}.")
-    return islice(_spoken(domain, size, users, seed), size)
+    return islice(_rendered(domain, size, users, seed), size)
 
 
-def _spoken(domain: str, size: int, users: int, seed: int) -> Iterator[Spoken]:
-    """Whole blocks of utterances, hence up to a block more than `size`."""
+def _rendered(domain: str, size: int, users: int, seed: int) -> Iterator[Rendered]:
+    """Complete blocks of utterances, so up to one block more than `size`."""
     known = catalogue(domain)
     base = np.array([key("corpus", seed, domain)], dtype=np.uint64)
     people = People(users, key("people", seed, domain))
@@ -163,12 +161,12 @@ def _spoken(domain: str, size: int, users: int, seed: int) -> Iterator[Spoken]:
             strict=True,
         ):
             chosen = known.carriers[carrier]
-            text, labels = _said(chosen, frame, row, slip)
+            text, labels = _render(chosen, frame, row, slip)
             yield text, labels, chosen.intent, f"u{speaker:05d}", f"{domain}-{number:09d}"
 
 
-def _said(carrier: Carrier, frame: int, row: list[int], slip: float) -> tuple[str, str]:
-    """Fill the holes, put the frame around, and now and then spoil the result."""
+def _render(carrier: Carrier, frame: int, row: list[int], slip: float) -> tuple[str, str]:
+    """Fill the holes, add lead and tail, and sometimes a disfluency."""
     text, labels, _, leads, tails, holes = carrier
     if holes:
         values = [draw(number) for (draw, _), number in zip(holes, row, strict=False)]

@@ -1,8 +1,8 @@
 """A slot value is a function of one 64-bit number.
 
-A kind of value is a grammar whose holes are word lists: the number, read in a mixed radix, picks
-the phrase and then an entry for each hole. The same number gives the same value, so a habit of a
-user is just a number that comes back (see `people`).
+A kind of value is a grammar whose holes are word lists: the number, in a mixed radix, selects the
+phrase and then an entry for each hole. Equal numbers give equal values, so a habit of a user is a
+recurring number (see `people`).
 """
 
 import math
@@ -14,16 +14,16 @@ from sottovoce.corpora.synthetic.lexicon import FILES, lexicon
 from sottovoce.errors import InvalidInput
 
 PHRASE_PLACES = 1024  # resolution of the weights of a kind's phrases
-WORD_PLACES = 2048  # the same for a word list; each entry has one place at least
+WORD_PLACES = 2048  # the same for a word list; each entry has at least one place
 LISTS_SHIFT = 10.0  # weights of the entries of a list: 1/11, 1/12, 1/13 ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of value: its grammar, what it is, and how it recurs in the mouth of one user.
+    """A kind of value: its grammar, its entity type, and its recurrence within a user.
 
-    A user has about `own` values of this kind and says one of them in a share `recurrence` of the
-    cases, otherwise any value.
+    A user has about `own` values of this kind and uses one of them with probability `recurrence`,
+    otherwise any value.
     """
 
     grammar: str
@@ -34,7 +34,7 @@ class Kind:
 
 
 class Values:
-    """The values of a kind, ready to be drawn.
+    """The values of a kind, compiled for sampling.
 
     >>> Values("{first_names} {last_names}").draw(2 * 1024 + 5 * 1024 * 2048)
     'mohammed brown'
@@ -61,7 +61,9 @@ class Values:
 def _with_wheels(phrase: Phrase) -> tuple[str, tuple[tuple[str, ...], ...]]:
     wheels = tuple(_wheel_of(name) for name in phrase.holes)
     if math.prod(map(len, wheels)) > 2**64 // (2 * PHRASE_PLACES):
-        raise InvalidInput(f"Expected fewer holes in value {phrase.text!r}: 64 bits do not do.")
+        raise InvalidInput(
+            f"Expected a value that 64 bits can encode, got too many holes in {phrase.text!r}."
+        )
     return phrase.text, wheels
 
 

@@ -1,1 +1,1 @@
-"""The linear-chain CRF: its likelihood, and the best sequence of tags."""
+"""The linear-chain CRF: likelihood, marginals and Viterbi decoding."""

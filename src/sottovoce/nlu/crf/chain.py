@@ -1,14 +1,15 @@
-"""Sums over all tag sequences of a linear chain, forward and backward, for a batch at once.
+"""The forward-backward algorithm of a linear chain, for a whole batch.
 
     alpha_t(j) = x_t(j) sum_i alpha_{t-1}(i) e(i, j)
     beta_t(i) = sum_j e(i, j) x_{t+1}(j) beta_{t+1}(j)
 
 with x = exp(emission) and e = exp(transition), so that a step is one matrix product. Every alpha is
-scaled to sum to one (by s_t) and beta with it, so that alpha_t beta_t are the posteriors. Sentences
-are sorted, longest first: those that still run are the first rows, and padding is never touched.
+scaled to sum to one (by s_t) and beta by the same factors, so that alpha_t beta_t are the
+posteriors. Sentences are sorted by decreasing length: the active ones at step t are the first rows,
+and padding is never read.
 
-Numbers below the smallest of the format are lost on the way. How much that can matter is known
-afterwards, and a sentence for which it can is computed again with logarithms, in float64.
+Small numbers may underflow. The possible error is bounded afterwards, and sentences where it may
+exceed the tolerance are recomputed in log space, in float64.
 """
 
 from dataclasses import dataclass, replace
@@ -16,20 +17,20 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-# What underflow may change of a sum over all sequences, word by word.
-_LOSS = 1e-14
+# Tolerated relative error per word from underflow in the sum over all sequences.
+_TOLERANCE = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The sentences that have words, longest first."""
+    """The non-empty sentences, in order of decreasing length."""
 
     order: Tensor
-    """[rows] their places in the batch."""
+    """[rows] indices in the batch."""
     lengths: Tensor
     """[rows]"""
     running: tuple[int, ...]
-    """How many sentences are longer than t, for every t."""
+    """Number of sentences longer than t, for each t."""
 
     @classmethod
     def of(cls, mask: Tensor) -> "Layout":
@@ -53,52 +54,52 @@ class Layout:
         return len(self.running)
 
     def sort(self, x: Tensor) -> Tensor:
-        """[batch, words, ...] -> [words, rows, ...], cut behind the longest; a copy."""
+        """[batch, words, ...] -> [words, rows, ...], truncated to the longest; a copy."""
         turned = x[:, : self.words].transpose(0, 1)
-        if self.even and self.rows == len(x):
+        if self.same_length and self.rows == len(x):
             return turned.clone(memory_format=torch.contiguous_format)
         return turned.index_select(1, self.order)
 
     def restore(self, x: Tensor, shape: torch.Size) -> Tensor:
-        """[words, rows, ...] -> [batch, words, ...], zero where there was nothing."""
-        if self.even and x.shape[:2] == (shape[1], shape[0]):
+        """[words, rows, ...] -> [batch, words, ...], zero on padding."""
+        if self.same_length and x.shape[:2] == (shape[1], shape[0]):
             return x.transpose(0, 1)
         whole = x.new_zeros(shape)
         whole[self.order, : self.words] = x.transpose(0, 1)
         return whole
 
     def steps(self, x: Tensor) -> list[Tensor]:
-        """[words, rows, ...] -> for each word, a view of the rows that still run."""
+        """[words, rows, ...] -> for each word, a view of the active rows."""
         return [
             step if n == len(step) else step[:n]
             for step, n in zip(x.unbind(), self.running, strict=True)
         ]
 
     def stack(self, steps: list[Tensor]) -> Tensor:
-        """[n, 1] of those that run, for each word -> [words, rows], one where nothing runs."""
-        if self.even:
+        """[n, 1] values of the active rows, for each word -> [words, rows], one on padding."""
+        if self.same_length:
             return torch.cat(steps, 1).t()
         whole = steps[0].new_ones(self.words, self.rows)
         whole[self.mask()] = torch.cat(steps).flatten()
         return whole
 
     def spread(self, x: Tensor, batch: int) -> Tensor:
-        """[rows, ...] -> [batch, ...], zero for sentences without words."""
-        if self.even and self.rows == batch:
+        """[rows, ...] -> [batch, ...], zero for empty sentences."""
+        if self.same_length and self.rows == batch:
             return x
         whole = x.new_zeros(batch, *x.shape[1:])
         whole[self.order] = x
         return whole
 
     @property
-    def even(self) -> bool:
-        """Whether all are equally long."""
+    def same_length(self) -> bool:
+        """Whether all sentences have the same length."""
         return self.running[-1] == self.rows
 
     @property
     def ends(self) -> int | tuple[Tensor, Tensor]:
-        """The index of the last word of each, in [words, rows, ...]."""
-        if self.even:
+        """Index of the last word of each sentence, in [words, rows, ...]."""
+        if self.same_length:
             return -1
         return self.lengths - 1, torch.arange(self.rows, device=self.lengths.device)
 
@@ -109,7 +110,7 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class _Exact:
-    """The sentences for which the fast sums would not do."""
+    """Results of the sentences that were recomputed in log space."""
 
     rows: Tensor
     posteriors: Tensor
@@ -118,30 +119,30 @@ class _Exact:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """What is known of all sequences of all sentences, [words, rows, tags] unless said."""
+    """Results of both passes; [words, rows, tags] unless stated otherwise."""
 
     peaks: Tensor
-    """[words, rows] the largest score of each word, and `peak` the largest transition."""
+    """[words, rows] largest score of each word; `peak` is the largest transition."""
     peak: Tensor
     log_sums: Tensor
-    """[rows] log of the sum over all sequences, less these peaks along the way; float64."""
+    """[rows] log of the sum over all sequences, minus the peaks; float64."""
     alphas: Tensor
     betas: Tensor
     flows: Tensor
-    """x beta / s: what comes back into a word from behind."""
+    """x beta / s: the backward message into each word."""
     weights: Tensor
     """[tags, tags] e(i, j)."""
     exact: _Exact | None = None
 
     def posteriors(self) -> Tensor:
-        """The probability of each tag at each word; zero on padding."""
+        """Probability of each tag at each word; zero on padding."""
         found = self.alphas * self.betas
         if self.exact is not None:
             found[:, self.exact.rows] = self.exact.posteriors.to(found.dtype)
         return found
 
     def pairs(self) -> Tensor:
-        """[rows, tags, tags] how often each transition is expected in each sentence."""
+        """[rows, tags, tags] expected number of each transition in each sentence."""
         found = torch.bmm(self.alphas[:-1].permute(1, 2, 0), self.flows[1:].transpose(0, 1)).mul_(
             self.weights
         )
@@ -150,7 +151,7 @@ class Chain:
         return found
 
     def sum_of_pairs(self, factors: Tensor) -> Tensor:
-        """[tags, tags] the same, every sentence times its factor, added up."""
+        """[tags, tags] the sum of `pairs`, each sentence weighted by its factor."""
         weighted = self.flows[1:] * factors[:, None]
         total = torch.mm(self.alphas[:-1].flatten(0, 1).t(), weighted.flatten(0, 1))
         total *= self.weights
@@ -160,13 +161,13 @@ class Chain:
         return total
 
 
-def run(scores: Tensor, transitions: Tensor, layout: Layout) -> Chain:
-    """Both passes. `scores` [words, rows, tags] hold start and end already; see `Layout.sort`."""
+def forward_backward(scores: Tensor, transitions: Tensor, layout: Layout) -> Chain:
+    """Both passes. `scores` [words, rows, tags] include start and end; see `Layout.sort`."""
     peak = transitions.amax()
     weights = (transitions - peak).exp_()
     peaks = scores.amax(-1)
     x = (scores - peaks[..., None]).exp_()
-    if not layout.even:
+    if not layout.same_length:
         x.masked_fill_(~layout.mask()[..., None], 0)
     alphas, betas = torch.zeros_like(x), torch.zeros_like(x)
     x_by_word, alpha_by_word = layout.steps(x), layout.steps(alphas)
@@ -188,22 +189,24 @@ def run(scores: Tensor, transitions: Tensor, layout: Layout) -> Chain:
         flow *= beta_by_word[t]
         torch.mm(flow, back, out=beta_by_word[t - 1][:n])
     chain = Chain(peaks, peak, scales.double().log_().sum(0), alphas, betas, x, weights)
-    # A number below `tiny` is lost from alpha, divided by s and met by beta (or from x, the other
-    # way around). Written so that nan is a loss too.
-    tolerated = _LOSS / torch.finfo(x.dtype).tiny
+    # A number below `tiny` that alpha loses is divided by s and multiplied by beta (and likewise
+    # for x). The comparison is negated so that nan counts as underflow too.
+    tolerated = _TOLERANCE / torch.finfo(x.dtype).tiny
     if bool(betas.amax() < tolerated * scales.amin()):
         return chain
     lost = ~(betas.amax((0, 2)) < tolerated * scales.amin(0))
-    return _mended(chain, lost.nonzero().flatten(), scores, transitions, layout)
+    return _recomputed(chain, lost.nonzero().flatten(), scores, transitions, layout)
 
 
-def _mended(
+def _recomputed(
     chain: Chain, lost: Tensor, scores: Tensor, transitions: Tensor, layout: Layout
 ) -> Chain:
-    """The chain with some sentences computed again."""
+    """The chain with these sentences recomputed in log space."""
     if len(lost) == 0:
         return chain
-    totals, posteriors, pairs = _run_exactly(scores[:, lost], transitions, layout.lengths[lost])
+    totals, posteriors, pairs = _forward_backward_log(
+        scores[:, lost], transitions, layout.lengths[lost]
+    )
     for tensor in (chain.alphas, chain.betas, chain.flows):
         tensor[:, lost] = 0
     totals -= torch.where(layout.mask(), chain.peaks, 0)[:, lost].double().sum(0)
@@ -211,10 +214,10 @@ def _mended(
     return replace(chain, exact=_Exact(lost, posteriors, pairs))
 
 
-def _run_exactly(
+def _forward_backward_log(
     scores: Tensor, transitions: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Log of the sums [rows], posteriors and expected transitions, all with logarithms."""
+    """Log partition functions [rows], posteriors and expected transitions, in log space."""
     words, rows, tags = scores.shape
     scores, transitions = scores.double(), transitions.double()
     running = torch.arange(words, device=scores.device)[:, None] < lengths

@@ -1,11 +1,11 @@
-"""Linear-chain CRF: how much better the right tags are than all other sequences of tags.
+"""Linear-chain CRF: negative log-likelihood of tag sequences, with per-example gradients.
 
     -log p(y | x) = log sum_{y'} exp(score(y')) - score(y)
     score(y) = start(y_1) + sum_t emission_t(y_t) + sum_t transition(y_{t-1}, y_t) + end(y_T)
 
-The gradient is what the model expects less what is there: posteriors of tags and of transitions,
-sentence by sentence. They come out of one forward and one backward sweep (`chain`), so exact
-clipping costs little more: the rule below hands each sentence's own gradients to the tape.
+The gradient is expected minus observed counts of tags and transitions, for each sentence. They
+come from one forward-backward pass (`chain`), so exact per-example clipping costs little more: the
+rule below records the gradients of each sentence on the tape.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 
 from sottovoce.corpora import OUTSIDE
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.crf.chain import Chain, Layout, run
+from sottovoce.nlu.crf.chain import Chain, Layout, forward_backward
 from sottovoce.training.layers.function import apply
 from sottovoce.training.layers.registry import rule_for
 from sottovoce.training.records.grouping import norm_dtype
@@ -27,11 +27,11 @@ from sottovoce.training.records.instantiated import Instantiated
 from sottovoce.training.records.tape import Tape
 
 IMPOSSIBLE = -1e4
-"""The score of what cannot be: its exponential is zero, and float32 still adds up around it."""
+"""Score of forbidden tags: its exponential underflows to zero, and float32 sums stay accurate."""
 
 
 class Crf(nn.Module):
-    """Scores of tags beside each other, all zero at first.
+    """Transition scores of a linear-chain CRF, initialised to zero.
 
     >>> crf = Crf(3)
     >>> emissions, tags = torch.zeros(2, 4, 3), torch.zeros(2, 4, dtype=torch.long)
@@ -44,7 +44,7 @@ class Crf(nn.Module):
     never_next: Tensor
 
     def __init__(self, tags: int, names: Sequence[str] | None = None) -> None:
-        """With the `names` of the tags, sequences that are no BIO are impossible."""
+        """With the `names` of the tags, sequences that are not valid BIO are forbidden."""
         super().__init__()
         if tags < 1:
             raise InvalidInput(f"Expected at least one tag, got {tags}.")
@@ -62,7 +62,7 @@ class Crf(nn.Module):
         return len(self.start)
 
     def weights(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Start, end and transitions, with what is impossible at a score that nothing outweighs."""
+        """Start, end and transition scores, with forbidden ones set to IMPOSSIBLE."""
         return (
             self.start.masked_fill(self.never_first, IMPOSSIBLE),
             self.end,
@@ -73,7 +73,7 @@ class Crf(nn.Module):
         """[batch] the negative log-likelihood of each sentence, summed over its words.
 
         `emissions` [batch, words, tags], `tags` and `mask` [batch, words]. Padding is on the
-        right, and its emissions and tags may be anything. A sentence without words gives 0.
+        right; its emissions and tags are ignored. An empty sentence gives 0.
         """
         mask = checked_mask(self, emissions, mask)
         gold = _checked_tags(self, tags, mask)
@@ -102,7 +102,7 @@ def crf_rule(
 
 
 def bio_constraints(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """[tags] which may come first, and [tags, tags] which may follow which.
+    """[tags] tags allowed at the start, and [tags, tags] allowed transitions.
 
     >>> first, following = bio_constraints(("O", "B-a", "I-a", "I-b"))
     >>> first.tolist(), following[:, 2].tolist(), following[:, 3].tolist()
@@ -121,7 +121,7 @@ def bio_constraints(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
 
 
 def checked_mask(crf: Crf, emissions: Tensor, mask: Tensor | None) -> Tensor:
-    """The mask, all true if there was none; one with a gap is refused."""
+    """The mask, all true by default; a mask with gaps is refused."""
     if emissions.dim() != 3 or emissions.shape[2] != crf.tags:
         raise InvalidInput(
             f"Expected emissions of shape [batch, words, {crf.tags}], got {list(emissions.shape)}."
@@ -139,7 +139,7 @@ def checked_mask(crf: Crf, emissions: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def with_boundaries(emissions: Tensor, start: Tensor, end: Tensor, layout: Layout) -> Tensor:
-    """[words, rows, tags] at least in float32: start is in the first word, end in the last."""
+    """[words, rows, tags] scores in at least float32, with start and end scores added."""
     scores = layout.sort(emissions.detach()).to(norm_dtype(emissions))
     scores[0] += start
     scores[layout.ends] += end
@@ -160,22 +160,22 @@ def _checked_tags(crf: Crf, tags: Tensor, mask: Tensor) -> Tensor:
 
 
 def _nothing(emissions: Tensor) -> Tensor:
-    """Zeros that autograd can walk through, for a batch without words."""
+    """Differentiable zeros, for a batch without words."""
     return emissions[:, :0].sum((1, 2), dtype=norm_dtype(emissions))
 
 
 @dataclass(frozen=True, eq=False)
 class _Sweep:
-    """One batch, after the forward pass."""
+    """State of one batch after the forward pass."""
 
     chain: Chain
     layout: Layout
     gold: Tensor
     """[words, rows]"""
-    there: Tensor
-    """[words, rows] one for a word, zero for padding."""
+    real: Tensor
+    """[words, rows] 1 for words, 0 for padding."""
     steps: Tensor
-    """[words - 1, rows] the numbers of the right transitions, row by row."""
+    """[words - 1, rows] flat indices of the gold transitions."""
     shape: torch.Size
     dtype: torch.dtype
 
@@ -187,42 +187,42 @@ class _Sweep:
         tags: Tensor,
         layout: Layout,
     ) -> "tuple[_Sweep, Tensor]":
-        """With the losses."""
+        """The state, and the losses."""
         start, end, transitions = (parameter.detach() for parameter in parameters)
         scores = with_boundaries(emissions, start, end, layout)
         transitions = transitions.to(scores.dtype)
-        chain = run(scores, transitions, layout)
+        chain = forward_backward(scores, transitions, layout)
         gold, mask = layout.sort(tags), layout.mask()
         steps = gold[:-1] * scores.shape[2] + gold[1:]
-        # Scores are taken relative to the peaks: large ones would cancel, with their rounding.
+        # Scores are relative to the peaks, to avoid cancellation of large numbers.
         own = scores.gather(2, gold[..., None]).squeeze(-1) - chain.peaks
         moves = transitions.flatten()[steps] - chain.peak
         total = torch.where(mask, own, 0).double().sum(0)
         total += torch.where(mask[1:], moves, 0).double().sum(0)
         losses = scores.new_zeros(len(emissions))
         losses[layout.order] = (chain.log_sums - total).to(losses.dtype)
-        there = mask.to(scores.dtype)
-        return cls(chain, layout, gold, there, steps, emissions.shape, emissions.dtype), losses
+        real = mask.to(scores.dtype)
+        return cls(chain, layout, gold, real, steps, emissions.shape, emissions.dtype), losses
 
     def by_word(self, factors: Tensor) -> Tensor:
-        """[words, rows, tags] expected less right tags, each sentence times its factor."""
+        """[words, rows, tags] expected minus gold tags, each sentence times its factor."""
         found = self.chain.posteriors()
-        found.scatter_add_(2, self.gold[..., None], -self.there[..., None])
+        found.scatter_add_(2, self.gold[..., None], -self.real[..., None])
         return found.mul_(factors[:, None])
 
     def upstream(self, by_word: Tensor) -> Tensor:
         return self.layout.restore(by_word, self.shape).to(self.dtype)
 
     def by_transition(self, factors: Tensor) -> Tensor:
-        """[rows, tags, tags] the same for transitions."""
+        """[rows, tags, tags] expected minus gold transitions, each sentence times its factor."""
         found = self.chain.pairs()
-        found.flatten(1).scatter_add_(1, self.steps.t(), -self.there[1:].t())
+        found.flatten(1).scatter_add_(1, self.steps.t(), -self.real[1:].t())
         return found.mul_(factors[:, None, None])
 
     def all_transitions(self, factors: Tensor) -> Tensor:
-        """[tags, tags] their sum, without forming them."""
+        """[tags, tags] the sum of `by_transition` over sentences, without materialising it."""
         found = self.chain.sum_of_pairs(factors)
-        found.view(-1).index_add_(0, self.steps.flatten(), (self.there[1:] * -factors).flatten())
+        found.view(-1).index_add_(0, self.steps.flatten(), (self.real[1:] * -factors).flatten())
         return found
 
 
@@ -285,7 +285,7 @@ class _Recorded(Function):
 
 
 def _record(tape: Tape, parameter: Tensor, sweep: _Sweep, by_row: Tensor) -> None:
-    """The gradients of the sentences become those of the examples, which may have several."""
+    """Record gradients per example; an example may have several sentences."""
     by_example = sweep.layout.spread(by_row, sweep.shape[0])
     examples = tape.grouping.examples
     if len(by_example) != examples:

@@ -1,7 +1,7 @@
-"""The best sequence of tags (Viterbi), and how probable each tag is at each word.
+"""Viterbi decoding, tag marginals and the log partition function.
 
-Decoding may be told the names of the tags: then I-x follows B-x or I-x only, whatever the scores
-say. It may also be told which tags an utterance can have at all, for one whose intent is known.
+Given the names of the tags, decoding returns valid BIO only: I-x follows B-x or I-x. It can also
+be restricted to allowed tags per utterance, for example those of a known intent.
 """
 
 import math
@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.crf.chain import Layout, run
+from sottovoce.nlu.crf.chain import Layout, forward_backward
 from sottovoce.nlu.crf.linear_chain import Crf, bio_constraints, checked_mask, with_boundaries
 
 
 class Decoded(NamedTuple):
-    """The best path of each sentence and its score."""
+    """The best path of each sentence, and its score."""
 
     tags: list[list[int]]
     scores: Tensor
-    """[batch] less `log_partition`, the log-probability of the path."""
+    """[batch] score of the path; minus `log_partition` it is the log-probability."""
 
 
 @torch.no_grad()
@@ -32,7 +32,7 @@ def decode(
     allowed: Tensor | None = None,
     tags: Sequence[str] | None = None,
 ) -> Decoded:
-    """The best paths; `allowed` is [batch, tags], and `tags` names them, in BIO.
+    """The best paths; `allowed` is [batch, tags], and `tags` are the names of the tags, in BIO.
 
     >>> crf, emissions = Crf(3), torch.tensor([[[0.0, 1.0, 2.0], [0.0, 0.0, 3.0]]])
     >>> decode(crf, emissions).tags, decode(crf, emissions, tags=("O", "B-a", "I-a")).tags
@@ -68,7 +68,7 @@ def decode(
 
 
 def _best_scores(scores: Tensor, transitions: Tensor, layout: Layout) -> Tensor:
-    """[rows]; `scores` become those of the best path up to each word and tag."""
+    """[rows] best scores; in place, `scores` become those of the best path to each word and tag."""
     into = transitions.t().contiguous()
     for t in range(1, layout.words):
         n = layout.running[t]
@@ -77,7 +77,7 @@ def _best_scores(scores: Tensor, transitions: Tensor, layout: Layout) -> Tensor:
 
 
 def _trace(scores: Tensor, transitions: Tensor, layout: Layout) -> list[list[int]]:
-    """Back from the best last tag. The sums are those of before, so their maxima are too."""
+    """Trace back from the best last tag. The same sums are computed again, so the maxima agree."""
     into = transitions.t().contiguous()
     current = scores[layout.ends].argmax(-1)
     path = current.new_zeros(layout.words, layout.rows)
@@ -92,7 +92,7 @@ def _trace(scores: Tensor, transitions: Tensor, layout: Layout) -> list[list[int
 
 @torch.no_grad()
 def marginals(crf: Crf, emissions: Tensor, mask: Tensor | None = None) -> Tensor:
-    """[batch, words, tags] the probability of each tag at each word; zero on padding.
+    """[batch, words, tags] probability of each tag at each word; zero on padding.
 
     >>> marginals(Crf(2), torch.tensor([[[0.0, 0.0], [9.0, 0.0]]])).round(decimals=2)
     tensor([[[0.5000, 0.5000],
@@ -103,13 +103,13 @@ def marginals(crf: Crf, emissions: Tensor, mask: Tensor | None = None) -> Tensor
         return torch.zeros_like(emissions)
     start, end, transitions = crf.weights()
     scores = with_boundaries(emissions, start, end, layout)
-    posteriors = run(scores, transitions.to(scores.dtype), layout).posteriors()
+    posteriors = forward_backward(scores, transitions.to(scores.dtype), layout).posteriors()
     return layout.restore(posteriors, emissions.shape)
 
 
 @torch.no_grad()
 def log_partition(crf: Crf, emissions: Tensor, mask: Tensor | None = None) -> Tensor:
-    """[batch] the log of the sum over all sequences.
+    """[batch] log of the sum over all sequences.
 
     >>> log_partition(Crf(2), torch.zeros(1, 3, 2)).exp()
     tensor([8.])
@@ -119,7 +119,7 @@ def log_partition(crf: Crf, emissions: Tensor, mask: Tensor | None = None) -> Te
         return emissions.new_zeros(len(emissions))
     start, end, transitions = crf.weights()
     scores = with_boundaries(emissions, start, end, layout)
-    chain = run(scores, transitions.to(scores.dtype), layout)
+    chain = forward_backward(scores, transitions.to(scores.dtype), layout)
     peaks = torch.where(layout.mask(), chain.peaks, 0).double().sum(0)
     sums = chain.log_sums + peaks + (layout.lengths - 1) * chain.peak.double()
     return layout.spread(sums.to(scores.dtype), len(emissions))

@@ -1,7 +1,8 @@
-"""Encoders: words in, one vector a word out. `clc` needs torch alone, `bert` transformers."""
+"""Encoders: one vector per word. `clc` needs torch only, `bert` also needs transformers."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sottovoce._lazy import lazily
 from sottovoce.nlu.encoders.registry import ENCODERS
 
 if TYPE_CHECKING:
@@ -9,11 +10,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ENCODERS", "Encoded", "Encoder", "Prepared", "encoder_from_json"]
 
-
-def __getattr__(name: str) -> Any:
-    # The names of encoders are wanted where torch is not: in a page of help.
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sottovoce.nlu.encoders import base
-
-    return getattr(base, name)
+# Help texts list the encoders without loading torch.
+__getattr__ = lazily(
+    __name__,
+    dict.fromkeys(
+        ("Encoded", "Encoder", "Prepared", "encoder_from_json"), "sottovoce.nlu.encoders.base"
+    ),
+)

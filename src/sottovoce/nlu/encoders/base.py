@@ -1,7 +1,7 @@
-"""What every encoder does: words in, one vector for each word and one for the utterance out.
+"""The encoder interface: words in, one vector per word and one per utterance out.
 
-Encoders see words, never word pieces or letters from outside: however they cut a word, they give
-back one vector for it, so that no label is ever lost.
+Callers pass words. However an encoder splits them internally, it returns one vector per word, so
+labels and vectors always align.
 """
 
 from abc import ABC, abstractmethod
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from sottovoce.nlu.fit.settings import Settings
 
 Prepared = dict[str, Tensor]
-"""One utterance as an encoder wants it, without padding."""
+"""One utterance as encoder input, without padding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Vectors of a batch. `mask` is true for real words, which come before all padding."""
+    """Vectors of a batch. `mask` is true for words, which precede the padding."""
 
     words: Tensor
     """[examples, words, width]"""
@@ -46,59 +46,61 @@ class Encoder(nn.Module, ABC):
 
     @property
     def uncovered(self) -> tuple[str, ...]:
-        """What was taken from private text, as sentences for the guarantee."""
+        """Statements for the guarantee about what was taken from private text."""
         return ()
 
     @property
     def frozen(self) -> bool:
-        """Whether training leaves it as it is, so that its vectors can be kept."""
+        """Whether no parameter is trained, so that vectors can be cached."""
         return not any(parameter.requires_grad for parameter in self.parameters())
 
     @abstractmethod
     def prepare(self, tokens: Sequence[str]) -> Prepared:
-        """What `collate` needs to know of one utterance."""
+        """The input of `collate` for one utterance."""
 
     @abstractmethod
     def collate(self, prepared: Sequence[Prepared]) -> dict[str, Tensor]:
-        """A batch, padded as little as possible."""
+        """A batch with minimal padding."""
 
     @abstractmethod
     def forward(self, inputs: dict[str, Tensor]) -> Encoded: ...
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """The architecture; weights are kept elsewhere."""
+        """The architecture, without weights."""
 
     def files(self) -> dict[str, bytes]:
-        """Files that belong to it besides its weights, by name: a vocabulary, a tokeniser."""
+        """Files besides the weights, by name: a vocabulary, a tokeniser."""
         return {}
 
     @classmethod
     def from_settings(cls, settings: "Settings") -> Self:
-        """One to be trained. It sees settings and never utterances: what it knows is public."""
-        raise InvalidInput(f"Expected an encoder that settings can make, got {cls.__name__}.")
+        """An encoder to train. It is built from settings only, so it holds no private data."""
+        raise InvalidInput(
+            f"Expected an encoder that implements from_settings, got {cls.__name__}."
+        )
 
     @classmethod
     @abstractmethod
     def from_json(cls, data: Mapping[str, Any], files: Mapping[str, bytes]) -> Self:
-        """The same architecture with weights that are still to be loaded."""
+        """The same architecture, without weights."""
 
 
 def encoder_from_json(data: Mapping[str, Any], files: Mapping[str, bytes]) -> Encoder:
-    """Build an encoder of the kind that `data` names."""
+    """Build the encoder described by `data`."""
     kind = data.get("kind")
     # A model folder must not decide which installed package is imported.
     known = ENCODERS.names(installed=False)
     if kind not in known:
         raise InvalidInput(
-            f"Expected an encoder of kind {', '.join(known)}, got {kind!r}; if it is your own, "
+            f"Expected an encoder of kind {', '.join(known)}, got {kind!r}: for a custom encoder, "
             "import the module that registers it first (--plugin MODULE)."
         )
     return ENCODERS.get(kind).from_json(data, files)
 
 
 def padded(rows: Sequence[Tensor], fill: int = 0) -> Tensor:
-    """[rows, longest] one-dimensional tensors under each other.
+    """[rows, longest] one-dimensional tensors, stacked with padding.
 
     >>> padded([torch.tensor([1, 2]), torch.tensor([3])]).tolist()
     [[1, 2], [3, 0]]
@@ -107,7 +109,7 @@ def padded(rows: Sequence[Tensor], fill: int = 0) -> Tensor:
 
 
 def prefix_mask(lengths: Tensor, longest: int | None = None) -> Tensor:
-    """[rows, longest] true for the first `lengths` places of every row.
+    """[rows, longest] true for the first `lengths` positions of each row.
 
     >>> prefix_mask(torch.tensor([2, 1])).tolist()
     [[True, True], [True, False]]

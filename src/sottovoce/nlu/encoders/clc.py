@@ -1,8 +1,7 @@
-"""The paper's CLC: characters through a convolution, words through a table, both into a BiLSTM.
+"""The paper's CLC: a character CNN and word embeddings into a BiLSTM.
 
-Words are folded into the batch for the convolution, with the words of one utterance next to each
-other, and the LSTM gets a packed batch, so padding changes nothing and gradients are clipped
-exactly.
+For the convolution, words are folded into the batch dimension, those of one utterance next to each
+other. The LSTM gets a packed batch. So padding has no effect, and per-example clipping is exact.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,13 +31,13 @@ VOCABULARY = "words.json"
 
 @dataclass(frozen=True, kw_only=True)
 class ClcShape:
-    """Sizes; the paper has two layers of 384 in each direction."""
+    """Layer sizes; the paper uses two layers with 384 units in each direction."""
 
     word_width: int = 300
     character_width: int = 16
     filters: int = 50
     reach: int = 3
-    """How many characters a filter sees."""
+    """Filter width in characters."""
     hidden: int = 384
     layers: int = 2
     dropout: float = 0.0
@@ -71,7 +70,7 @@ class Clc(Encoder):
         tune_words: bool = True,
         characters: Characters | None = None,
     ) -> None:
-        """`vectors` fill the rows of listed words; without `tune_words` the table stays fixed."""
+        """`vectors` initialise the rows of listed words; `tune_words=False` freezes the table."""
         super().__init__()
         self.vocabulary, self.characters = words, characters or Characters()
         shape = shape or ClcShape()
@@ -104,10 +103,10 @@ class Clc(Encoder):
         rows = [vectors.index.get(word, -1) for word in listed]
         known = [place for place, row in enumerate(rows) if row >= 0]
         if not known:
-            raise InvalidInput("Expected vectors for words of the vocabulary, got none of them.")
+            raise InvalidInput("Expected vectors for words of the vocabulary, got none.")
         table = vectors.vectors[[rows[place] for place in known]]
         found = torch.from_numpy(np.ascontiguousarray(table, dtype=np.float32))
-        # Rows that have no vector of their own should be of the same size as the others.
+        # Rows without a given vector get the same scale as the others.
         deviation = found.std() if found.numel() > 1 else 1.0
         self.words.weight.normal_(std=float(deviation))
         self.words.weight[torch.tensor(known) + 1] = found
@@ -146,13 +145,13 @@ class Clc(Encoder):
         )
         hidden, _ = pad_packed_sequence(self.lstm(packed)[0], True, total_length=ids.shape[1])
         hidden = self.dropout(hidden)
-        # Padding comes back as zeros.
+        # Padding is zero in `hidden`.
         return Encoded(hidden, hidden.sum(1) / lengths[:, None], mask)
 
     def _spelling(self, letters: Tensor) -> Tensor:
         folded = letters.flatten(0, 1)
         real = (folded != 0).unsqueeze(-1)
-        # Noise reaches every row of a table, also that of padding: it has to be blanked out.
+        # Noise is added to every row of the table, also to that of padding, so it is masked here.
         vectors = (self.letters(folded) * real).transpose(1, 2)
         filtered = self.convolution(vectors).masked_fill(~real.transpose(1, 2), -torch.inf)
         strongest: Tensor = filtered.amax(-1).masked_fill(~real.any(1), 0.0)

@@ -1,8 +1,8 @@
-"""From words to word pieces, and back without losing one.
+"""Word pieces of words, with the alignment back to words.
 
-Every word keeps at least one piece ([UNK] if the tokeniser leaves nothing of it). An utterance
-with more pieces than the model has positions is read in windows that overlap by half, and a word
-is taken from the window that shows most of its surroundings.
+Every word has at least one piece ([UNK] if the tokeniser returns none). An utterance with more
+pieces than the model has positions is split into windows that overlap by half, and the vector of a
+word comes from the window with the most context around it.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from sottovoce.nlu.encoders.base import Prepared, check_words, padded, prefix_ma
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_REMEMBERED = 100_000
+_CACHED_WORDS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Marks:
-    """Numbers of the pieces that are not words."""
+class SpecialTokens:
+    """Ids of the special tokens."""
 
     start: int
     end: int
@@ -32,16 +32,16 @@ class Marks:
 
 
 class Pieces:
-    """A tokeniser, and where its pieces go."""
+    """A tokeniser, and the layout of its pieces in windows."""
 
-    def __init__(self, tokenizer: "Tokenizer", marks: Marks, positions: int) -> None:
+    def __init__(self, tokenizer: "Tokenizer", marks: SpecialTokens, positions: int) -> None:
         if positions < 3:
             raise InvalidInput(f"Expected at least 3 positions for pieces, got {positions}.")
         self.tokenizer, self.marks, self.positions = tokenizer, marks, positions
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._known: dict[str, list[int]] = {}
-        # Byte-level tokenisers tell the first word of a text from the same word inside of it.
+        # Byte-level tokenisers encode the first word of a text differently from later ones.
         inside, first = self._encode("a a")[-1:], self._encode("a")[-1:]
         self._blank = " " if inside != first and inside == self._encode(" a")[-1:] else ""
 
@@ -50,27 +50,27 @@ class Pieces:
         return ids
 
     def of_word(self, word: str) -> list[int]:
-        """The pieces of one word, at least one and at most as many as a window holds."""
+        """The pieces of one word: at least one, and at most as many as fit into a window."""
         found = self._known.get(word)
         if found is None:
             encoded = self._encode(self._blank + word) or [self.marks.unknown]
             found = encoded[: self.positions - 2]
-            if len(self._known) < _REMEMBERED:
+            if len(self._known) < _CACHED_WORDS:
                 self._known[word] = found
         return found
 
     def prepare(self, tokens: Sequence[str]) -> Prepared:
-        """`pieces` [windows, longest], `lengths` [windows], and for every word its `window`, the
-        place of its first piece (`first`) and how many there are (`count`)."""
+        """`pieces` [windows, longest], `lengths` [windows], and for each word its `window`, the
+        position of its first piece (`first`) and its number of pieces (`count`)."""
         check_words(tokens)
         words = [self.of_word(token) for token in tokens]
         sizes = [len(word) for word in words]
-        windows = cut(sizes, self.positions - 2)
+        windows = split_windows(sizes, self.positions - 2)
         rows, first = [], []
         for begin, end in windows:
             inside = [piece for word in words[begin:end] for piece in word]
             rows.append(torch.tensor([self.marks.start, *inside, self.marks.end]))
-        chosen = choose(sizes, windows)
+        chosen = best_windows(sizes, windows)
         for word, window in enumerate(chosen):
             first.append(1 + sum(sizes[windows[window][0] : word]))
         return {
@@ -82,12 +82,12 @@ class Pieces:
         }
 
     def collate(self, prepared: Sequence[Prepared]) -> dict[str, Tensor]:
-        """Windows of one utterance lie next to each other, as many for each as the most has."""
+        """Windows of one utterance are adjacent, padded to the largest number of windows."""
         windows = max(len(one["lengths"]) for one in prepared)
         longest = max(int(one["lengths"].max()) for one in prepared)
         shape = (len(prepared), windows, longest)
         pieces = torch.full(shape, self.marks.padding, dtype=torch.int64)
-        # A window of nothing attends to its first place, because a softmax needs something.
+        # An empty window attends to its first position: softmax needs at least one.
         lengths = torch.ones(shape[:2], dtype=torch.int64)
         for row, one in enumerate(prepared):
             own = one["pieces"]
@@ -110,10 +110,10 @@ class Pieces:
         return text.encode()
 
 
-def cut(sizes: Sequence[int], capacity: int) -> list[tuple[int, int]]:
-    """Ranges of words whose pieces fit, each sharing up to half of its pieces with the next.
+def split_windows(sizes: Sequence[int], capacity: int) -> list[tuple[int, int]]:
+    """Ranges of words whose pieces fit into a window; neighbours overlap by up to half.
 
-    >>> cut([1, 1, 1], 8), cut([1] * 6, 4), cut([9, 1], 4)
+    >>> split_windows([1, 1, 1], 8), split_windows([1] * 6, 4), split_windows([9, 1], 4)
     ([(0, 3)], [(0, 4), (2, 6)], [(0, 1), (1, 2)])
     """
     windows = []
@@ -127,7 +127,7 @@ def cut(sizes: Sequence[int], capacity: int) -> list[tuple[int, int]]:
         if end == len(sizes):
             return windows
         following, shared = end, 0
-        # The next window must get further than this one.
+        # The next window must end after this one.
         most = min(capacity // 2, capacity - sizes[end])
         while following - 1 > begin and shared + sizes[following - 1] <= most:
             following -= 1
@@ -135,10 +135,10 @@ def cut(sizes: Sequence[int], capacity: int) -> list[tuple[int, int]]:
         begin = following
 
 
-def choose(sizes: Sequence[int], windows: Sequence[tuple[int, int]]) -> list[int]:
-    """For every word, the window in which the nearer edge is farthest from it.
+def best_windows(sizes: Sequence[int], windows: Sequence[tuple[int, int]]) -> list[int]:
+    """For each word, the window in which it is farthest from the nearer edge.
 
-    >>> choose([1] * 6, [(0, 4), (2, 6)])
+    >>> best_windows([1] * 6, [(0, 4), (2, 6)])
     [0, 0, 0, 1, 1, 1]
     """
     if len(windows) == 1:
@@ -149,7 +149,7 @@ def choose(sizes: Sequence[int], windows: Sequence[tuple[int, int]]) -> list[int
     best = [(-1, 0)] * len(sizes)
     for number, (begin, end) in enumerate(windows):
         for word in range(begin, end):
-            # The ends of the utterance hide nothing.
+            # The edges of the utterance cut off no context.
             left = before[word] - before[begin] if begin else before[-1]
             right = before[end] - before[word + 1] if end < len(sizes) else before[-1]
             if min(left, right) > best[word][0]:

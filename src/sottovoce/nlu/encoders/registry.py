@@ -1,7 +1,4 @@
-"""Encoders by name: what `--model` chooses, and what a saved model says it has.
-
-Nothing here loads torch.
-"""
+"""Encoders by name, as used by `--model` and in saved models. This module does not load torch."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +12,7 @@ if TYPE_CHECKING:
 def _check(name: str, encoder: "type[Encoder]") -> None:
     if getattr(encoder, "kind", None) != name:
         raise InvalidInput(
-            f"Expected an encoder of kind {name!r}, the name that it is saved under, got "
+            f"Expected an encoder whose kind is its registered name {name!r}, got "
             f"{getattr(encoder, 'kind', encoder)!r}."
         )
 

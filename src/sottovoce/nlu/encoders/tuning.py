@@ -1,8 +1,8 @@
-"""How much of an encoder is trained: nothing, its last layers, its biases, LoRA, or all of it.
+"""Which part of an encoder is trained: none, the last layers, the biases, LoRA, or all of it.
 
-Noise grows with the number of trained parameters and what they learn does not, so under a guarantee
-less is often more. LoRA is two narrow linear layers beside a frozen one: y = W x + s B A x, with B
-zero at first. They are ordinary `nn.Linear` layers, so their gradients are clipped exactly.
+The norm of the noise grows with the number of trained parameters, so private training often works
+better with fewer of them. LoRA adds a low-rank product to a frozen layer: y = W x + s B A x, with B
+initialised to zero. A and B are `nn.Linear` layers, so their gradients are clipped exactly.
 """
 
 from dataclasses import asdict, dataclass
@@ -18,7 +18,7 @@ from sottovoce.nlu.encoders.base import Encoder
 
 
 class Tuned(StrEnum):
-    """What is trained."""
+    """Trained part of an encoder."""
 
     FROZEN = "frozen"
     LAST = "last"
@@ -29,8 +29,8 @@ class Tuned(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """`layers` counts from the end (for `last`, and for `lora` if not all); `rank`, `strength` and
-    `targets` (ends of module names) are LoRA's."""
+    """`layers` counts from the end (for `last`, and for `lora` if not all layers); `rank`,
+    `strength` and `targets` (suffixes of module names) are LoRA's."""
 
     kind: Tuned = Tuned.FROZEN
     layers: int | None = None
@@ -54,7 +54,7 @@ class Tuning:
 
 
 class LoraLinear(nn.Module):
-    """A frozen linear layer with a trained product of two narrow ones beside it.
+    """A frozen linear layer plus a trained low-rank product.
 
     >>> layer = LoraLinear(nn.Linear(4, 3), rank=2, strength=2.0)
     >>> x = torch.ones(1, 4)
@@ -76,7 +76,7 @@ class LoraLinear(nn.Module):
 
     @torch.no_grad()
     def merge(self) -> nn.Linear:
-        """One plain layer that computes the same."""
+        """An equivalent plain layer."""
         plain = nn.Linear(
             self.frozen.in_features, self.frozen.out_features, self.frozen.bias is not None
         ).to(self.frozen.weight)
@@ -89,7 +89,7 @@ class LoraLinear(nn.Module):
 def tune(encoder: Encoder, tuning: Tuning) -> None:
     """Set in place which parameters of an encoder are trained.
 
-    LoRA that is already there is merged first, so stages can follow each other.
+    Existing LoRA layers are merged first, so tuning can be applied repeatedly.
     """
     merge(encoder)
     encoder.requires_grad_(tuning.kind is Tuned.FULL)
@@ -108,7 +108,7 @@ def tune(encoder: Encoder, tuning: Tuning) -> None:
 
 
 def merge(module: nn.Module) -> None:
-    """Replace every LoRA layer, in place, by the plain layer that computes the same."""
+    """Replace every LoRA layer, in place, by an equivalent plain layer."""
     for holder in list(module.modules()):
         for name, child in list(holder.named_children()):
             if isinstance(child, LoraLinear):
@@ -116,7 +116,7 @@ def merge(module: nn.Module) -> None:
 
 
 def merged_state(module: nn.Module) -> dict[str, Tensor]:
-    """The state of a module as if its LoRA layers were merged; the module stays as it is."""
+    """The state dict of a module with LoRA layers merged; the module is not changed."""
     state: dict[str, Tensor] = dict(module.state_dict())
     for name, child in module.named_modules():
         if isinstance(child, LoraLinear):
@@ -128,7 +128,7 @@ def merged_state(module: nn.Module) -> dict[str, Tensor]:
 
 
 def trained_names(module: nn.Module) -> set[str]:
-    """The parameters of `merged_state` that training changes."""
+    """Names of the trained parameters in `merged_state`."""
     names = {name for name, p in module.named_parameters() if p.requires_grad}
     for name, child in module.named_modules():
         if isinstance(child, LoraLinear):

@@ -1,8 +1,8 @@
-"""What the heads see of an encoder: its vectors made even with public statistics, and neighbours.
+"""The input of the heads: encoder vectors, whitened with public statistics, plus context words.
 
-Nothing here is trained. Means and directions come from public text, once, before any private
-utterance is looked at. Vectors whose directions are all of one size are learnt from with fewer
-steps, and each step costs privacy; a word's neighbours spare the heads a context of their own.
+Nothing here is trained. Means and covariances are estimated once from public text, before any
+private utterance is read. Whitened vectors need fewer training steps, each of which costs privacy.
+The vectors of neighbouring words give the heads local context.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,32 +20,32 @@ from sottovoce.nlu.encoders.base import Encoded, Encoder
 
 
 class Whitening(StrEnum):
-    """How vectors are made even."""
+    """How vectors are normalised."""
 
     NONE = "none"
     STANDARDISE = "standardise"
-    """Every number gets mean 0 and deviation 1."""
+    """Mean 0 and standard deviation 1 in each dimension."""
     WHITEN = "whiten"
-    """And then numbers become uncorrelated, the strongest directions first."""
+    """Standardised, then decorrelated, with the principal components first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadoutPlan:
-    """What is kept of vectors, and how words get their neighbours.
+    """Settings of a readout.
 
-    `components` keeps the strongest directions of words only, `summary_components` those of
-    utterances (both with whitening). `unit` makes vectors one long on average. `window` puts so
-    many words from either side beside each word, of which the first `neighbours` numbers are kept.
-    `norm` gives every single vector this length.
+    `components` and `summary_components` keep that many principal components of words and of
+    utterances (both need whitening). `unit` scales vectors to mean squared norm 1. `window` appends
+    to each word the vectors of that many words on either side, truncated to `neighbours`
+    dimensions. `norm` rescales each vector to this norm.
     """
 
-    evening: Whitening = Whitening.NONE
+    whitening: Whitening = Whitening.NONE
     components: int | None = None
     summary_components: int | None = None
     neighbours: int | None = None
     unit: bool = False
     ridge: float = 0.01
-    """Added to every variance, as a share of their mean, so that noise is not blown up."""
+    """Added to each variance, as a fraction of the mean variance; limits the gain of noise."""
     window: int = 0
     norm: float | None = None
 
@@ -58,14 +58,16 @@ class ReadoutPlan:
         for name in ("components", "summary_components", "neighbours"):
             if getattr(self, name) is not None:
                 _validate.at_least_one(name, getattr(self, name))
-                if self.evening is not Whitening.WHITEN:
-                    raise InvalidInput("Expected whitening where only some components are kept.")
-        if self.unit and self.evening is Whitening.NONE:
-            raise InvalidInput("Expected public statistics for vectors of unit length, got none.")
+                if self.whitening is not Whitening.WHITEN:
+                    raise InvalidInput(
+                        f"Expected whitening=whiten with {name}, got {self.whitening}."
+                    )
+        if self.unit and self.whitening is Whitening.NONE:
+            raise InvalidInput("Expected whitening with unit, got none: set whitening.")
 
 
 class Readout(nn.Module):
-    """Evens vectors out and adds neighbours. `learn` has to be called where the plan needs it.
+    """Whitens vectors and adds context words. Call `fit` first unless whitening is none.
 
     >>> readout = Readout(3, 3, ReadoutPlan(window=1))
     >>> readout.width, readout.summary_width
@@ -75,15 +77,15 @@ class Readout(nn.Module):
     def __init__(self, width: int, summary_width: int, plan: ReadoutPlan | None = None) -> None:
         super().__init__()
         self.plan = plan = plan or ReadoutPlan()
-        self.words = _Even(width, plan, plan.components)
-        self.utterance = _Even(summary_width, plan, plan.summary_components)
-        self.beside = min(plan.neighbours or self.words.width, self.words.width)
-        self.width = self.words.width + 2 * plan.window * self.beside
+        self.words = _Whitener(width, plan, plan.components)
+        self.utterance = _Whitener(summary_width, plan, plan.summary_components)
+        self.context_width = min(plan.neighbours or self.words.width, self.words.width)
+        self.width = self.words.width + 2 * plan.window * self.context_width
         self.summary_width = self.utterance.width
         self.sizes = (width, summary_width)
 
     @torch.no_grad()
-    def learn(
+    def fit(
         self,
         encoder: Encoder,
         public: Iterable[Sequence[str]],
@@ -91,8 +93,8 @@ class Readout(nn.Module):
         batch_size: int = 64,
         on_count: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Take the statistics of public utterances (each a list of words)."""
-        if self.plan.evening is Whitening.NONE:
+        """Estimate the statistics from public utterances (each a list of words)."""
+        if self.plan.whitening is Whitening.NONE:
             return
         words, utterances = (_Moments(size) for size in self.sizes)
         mode = encoder.training
@@ -105,40 +107,43 @@ class Readout(nn.Module):
                 on_count(utterances.count)
         finally:
             encoder.train(mode)
-        self.words.learn(words)
-        self.utterance.learn(utterances)
+        self.words.fit(words)
+        self.utterance.fit(utterances)
 
-    def even(self, encoded: Encoded) -> Encoded:
-        """The part that depends on one word at a time, so that its result can be kept."""
+    def whiten(self, encoded: Encoded) -> Encoded:
+        """Whiten each vector; the result does not depend on other words and can be cached."""
         words = self.words(encoded.words) * encoded.mask.unsqueeze(-1)
         return Encoded(words, self.utterance(encoded.utterance), encoded.mask)
 
-    def surround(self, encoded: Encoded) -> Encoded:
-        """Put the neighbours of every word beside it; zeros stand for words that are not there."""
+    def add_context(self, encoded: Encoded) -> Encoded:
+        """Append the vectors of neighbouring words, zero beyond the ends of the utterance."""
         reach = self.plan.window
         if not reach:
             return encoded
-        wide = functional.pad(encoded.words[..., : self.beside], (0, 0, reach, reach))
+        wide = functional.pad(encoded.words[..., : self.context_width], (0, 0, reach, reach))
         length = encoded.words.shape[1]
         others = [shift for shift in range(2 * reach + 1) if shift != reach]
-        beside = [wide[:, shift : shift + length] for shift in others]
-        return Encoded(torch.cat([encoded.words, *beside], -1), encoded.utterance, encoded.mask)
+        context = [wide[:, shift : shift + length] for shift in others]
+        return Encoded(torch.cat([encoded.words, *context], -1), encoded.utterance, encoded.mask)
 
     def forward(self, encoded: Encoded) -> Encoded:
-        return self.surround(self.even(encoded))
+        return self.add_context(self.whiten(encoded))
 
     def to_json(self) -> dict[str, Any]:
-        plan = {**asdict(self.plan), "evening": str(self.plan.evening)}
+        plan = {**asdict(self.plan), "whitening": str(self.plan.whitening)}
         return {"width": self.sizes[0], "summary_width": self.sizes[1], "plan": plan}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The same readout; what it has learnt is loaded with the weights."""
-        return cls(data["width"], data["summary_width"], ReadoutPlan(**data["plan"]))
+        """The same readout; its statistics are loaded with the weights."""
+        plan = dict(data["plan"])
+        if "evening" in plan:  # the former name of this field
+            plan["whitening"] = plan.pop("evening")
+        return cls(data["width"], data["summary_width"], ReadoutPlan(**plan))
 
 
-class _Even(nn.Module):
-    """(x - mean) times a scale or a matrix, then to a length; all of it buffers."""
+class _Whitener(nn.Module):
+    """(x - mean) times a scale or a matrix, then rescaled to `norm`; statistics are buffers."""
 
     mean: Tensor
     scale: Tensor
@@ -148,19 +153,19 @@ class _Even(nn.Module):
         super().__init__()
         self.plan = plan
         self.width = width if components is None else min(components, width)
-        if plan.evening is Whitening.NONE:
+        if plan.whitening is Whitening.NONE:
             return
-        whiten = plan.evening is Whitening.WHITEN
+        whiten = plan.whitening is Whitening.WHITEN
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("scale", torch.zeros((width, self.width) if whiten else width))
         self.register_buffer("learnt", torch.tensor(False))
 
-    def learn(self, moments: "_Moments") -> None:
+    def fit(self, moments: "_Moments") -> None:
         mean, covariance = moments.finish()
         self.mean.copy_(mean)
-        # Layers differ in size; in units of its own deviation no number outweighs the others.
+        # Layers differ in scale, so dimensions are standardised before whitening.
         scale = _inverse_root(covariance.diagonal(), self.plan.ridge)
-        if self.plan.evening is Whitening.WHITEN:
+        if self.plan.whitening is Whitening.WHITEN:
             values, directions = torch.linalg.eigh(scale[:, None] * covariance * scale)
             whitening = directions * _inverse_root(values, self.plan.ridge)
             scale = (scale[:, None] * whitening).flip(1)[:, : self.width]
@@ -171,10 +176,10 @@ class _Even(nn.Module):
         self.learnt.fill_(True)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.plan.evening is not Whitening.NONE:
+        if self.plan.whitening is not Whitening.NONE:
             if not self.learnt:
                 raise InvalidInput(
-                    "Expected statistics of public text to even out vectors, got none: call learn."
+                    "Expected statistics of public text to whiten vectors, got none: call fit."
                 )
             x = x - self.mean
             x = x * self.scale if self.scale.dim() == 1 else x @ self.scale
@@ -184,13 +189,13 @@ class _Even(nn.Module):
 
 
 def _inverse_root(variances: Tensor, ridge: float) -> Tensor:
-    """1 / sqrt(variance), where a ridge keeps noise in small directions from being blown up."""
+    """1 / sqrt(variance + ridge); the ridge limits the gain in directions of small variance."""
     sizes = variances.clamp(min=0)
     return (sizes + ridge * sizes.mean()).clamp(min=1e-12).rsqrt()
 
 
 class _Moments:
-    """Count, sum and products of vectors, in double precision."""
+    """Count, sum and outer products of vectors, in double precision."""
 
     def __init__(self, width: int) -> None:
         self.count = 0
@@ -206,7 +211,7 @@ class _Moments:
     def finish(self) -> tuple[Tensor, Tensor]:
         if self.count < 2:
             raise InvalidInput(
-                f"Expected public text to take statistics of, got {self.count} vectors."
+                f"Expected public text to estimate statistics from, got {self.count} vectors."
             )
         mean = self.sum / self.count
         return mean, self.products / self.count - torch.outer(mean, mean)

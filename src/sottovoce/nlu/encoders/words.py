@@ -1,14 +1,13 @@
-"""Where the numbers of words and characters come from, and what that gives away.
+"""Vocabularies of words and characters, and their privacy cost.
 
-| source | what it costs |
+| source | privacy cost |
 |---|---|
-| a public list or public word vectors | nothing |
-| hashing | nothing: there is no list, but some words share a number |
-| a private count with noise (`private_words`) | its epsilon and delta, in the ledger |
+| a public list or public word vectors | none |
+| hashing | none: there is no list, but some words share an id |
+| noisy counts of private text (`private_words`) | epsilon and delta, recorded in the ledger |
 | the private text itself | not covered by any guarantee, and listed as such |
 
-Number 0 is padding. Characters of a public alphabet have their own number and all others share
-hashed ones, so no character is ever lost.
+Id 0 is padding. Characters of a public alphabet have their own ids; all others are hashed.
 """
 
 import hashlib
@@ -39,11 +38,11 @@ from sottovoce.privacy.noise import NoiseSource, discrete_laplace
 ALPHABET = "".join(c for c in printable if not c.isspace())
 SPARE_CHARACTERS = 64
 LONGEST_WORD = 64
-"""Of a longer word the first and the last characters are kept, half of these each."""
+"""Of a longer word, the first and the last LONGEST_WORD / 2 characters are used."""
 
 
 class WordSource(StrEnum):
-    """Who decided which words have a number of their own."""
+    """Where the list of words came from."""
 
     PUBLIC = "public"
     HASHED = "hashed"
@@ -53,7 +52,7 @@ class WordSource(StrEnum):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Words:
-    """Numbers of words: 1 and up for those listed, then `spare` hashed ones for all others.
+    """Ids of words: from 1 for listed words, then `spare` hash buckets for all others.
 
     >>> words = Words(listed=("call", "mum"), source=WordSource.PUBLIC, spare=4)
     >>> words.number("call"), words.number("Mum"), words.number("zebra") > 2, words.size
@@ -75,18 +74,18 @@ class Words:
 
     @classmethod
     def hashed(cls, buckets: int = 20_000) -> Self:
-        """No list at all."""
+        """Hash buckets only, without a list."""
         return cls(spare=_validate.at_least_one("buckets", buckets))
 
     @classmethod
     def seen(cls, utterances: Iterable[Utterance], *, spare: int = 100) -> Self:
-        """Every word of private text, in alphabetical order. No guarantee covers this list."""
+        """All words of private text, in alphabetical order. No guarantee covers this list."""
         found = {token.lower() for utterance in utterances for token in utterance.tokens}
         return cls(listed=tuple(sorted(found)), source=WordSource.PRIVATE, spare=spare)
 
     @property
     def size(self) -> int:
-        """How many rows a table needs, padding included."""
+        """Number of embedding rows, including padding."""
         return 1 + len(self.listed) + self.spare
 
     @property
@@ -96,7 +95,7 @@ class Words:
         return ()
 
     def number(self, word: str) -> int:
-        """The row of a word; capital letters are set aside if only that finds it."""
+        """The id of a word; the lower-case form is tried if the word itself is not listed."""
         found = self._index.get(word) or self._index.get(word.lower())
         if found is not None:
             return found
@@ -106,7 +105,7 @@ class Words:
         return {"source": str(self.source), "spare": self.spare}
 
     def file(self) -> bytes:
-        """The listed words, as they are stored beside a model."""
+        """The listed words, as stored with a model."""
         return json.dumps(self.listed, ensure_ascii=False).encode()
 
     @classmethod
@@ -119,7 +118,7 @@ class Words:
 
 
 class Characters:
-    """Numbers of characters: those of a public alphabet first, hashed ones for all others.
+    """Ids of characters: a public alphabet first, then hash buckets for all others.
 
     >>> characters = Characters()
     >>> len(characters.numbers("naïve")), min(characters.numbers("naïve")) > 0
@@ -161,12 +160,13 @@ def private_words(
     spare: int = 100,
     source: NoiseSource | None = None,
 ) -> Words:
-    """The words that many owners use, from counts with noise above a threshold.
+    """The words used by many owners, selected by noisy counts above a threshold.
 
-    Every owner (an utterance, unless `owners` names somebody for each) gives its first `words_each`
-    different words, once each. Counts get discrete Laplace noise of scale b = k / epsilon, with k
-    the most that neighbours differ in, and a word is kept above 1 + b ln(k / delta): one that a
-    single owner has is then kept with probability at most delta / k. The ledger hears of it first.
+    Every owner (an utterance, unless `owners` names one for each) contributes its first
+    `words_each` distinct words, once each. Counts get discrete Laplace noise of scale
+    b = k / epsilon, where k is the largest number of counts in which neighbours differ. A word is
+    kept if its noisy count exceeds 1 + b ln(k / delta), so a word of a single owner is kept with
+    probability at most delta / k. The cost is recorded in the ledger before the release.
     """
     _validate.positive("epsilon", epsilon)
     _validate.at_least_one("words_each", words_each)
@@ -199,7 +199,7 @@ def private_words(
 
 @lru_cache(maxsize=1 << 16)
 def bucket(text: str, buckets: int) -> int:
-    """The same on every machine, unlike Python's own hash."""
+    """A hash that is the same on every machine, unlike Python's `hash`."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") % buckets
 
@@ -218,11 +218,11 @@ def _fasttext(path: str | Path) -> WordVectors:
     if not Path(path).is_file():
         raise InvalidInput(f"Expected a file at {path}, found none there.")
     try:
-        fasttext = importlib.import_module("fasttext")  # no types, and rarely there
+        fasttext = importlib.import_module("fasttext")  # untyped, and rarely installed
     except ModuleNotFoundError:
         raise InvalidInput(
-            f"Expected the package fasttext to read {path}; install fasttext, or convert the "
-            "vectors to .vec."
+            f"Expected the package fasttext to read {path}, which is not installed: "
+            "pip install fasttext, or convert the vectors to .vec."
         ) from None
     try:
         model = fasttext.load_model(str(path))

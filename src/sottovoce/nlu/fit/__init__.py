@@ -1,1 +1,1 @@
-"""Fitting a joint model: settings, recipes, data, the model's parts, and the loop."""
+"""Training of a joint model: settings, recipes, data, model construction, and the loop."""

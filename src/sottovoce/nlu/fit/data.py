@@ -1,7 +1,7 @@
-"""A corpus prepared once, and batches of it as often as wanted.
+"""A corpus prepared once as model input, and batches of it.
 
-With a frozen encoder its vectors are computed once and kept, so that a step of training runs the
-heads only. They are kept in one flat block, half precision where that is needed to fit.
+The vectors of a frozen encoder are computed once and cached, so a training step runs the heads
+only. The cache is one flat tensor, in half precision if needed to fit into memory.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,13 +18,13 @@ from sottovoce.nlu.encoders.whitening import Readout
 from sottovoce.nlu.schema import Schema
 
 CACHE_LIMIT = 2 << 30
-"""Bytes that kept vectors may take; half precision is used above half of it."""
-AT_ONCE = 64
-"""Utterances that are encoded together."""
+"""Maximum size of the cache in bytes; above half of it, vectors are stored in half precision."""
+ENCODE_BATCH = 64
+"""Utterances per batch when the cache is filled."""
 
 
 class _Model(Protocol):
-    """What a prepared corpus needs of a model."""
+    """The parts of a model that a prepared corpus needs."""
 
     @property
     def schema(self) -> Schema: ...
@@ -36,7 +36,7 @@ class _Model(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Examples with their labels. `inputs` are an encoder's, or vectors that were kept."""
+    """Examples with their labels. `inputs` are encoder inputs, or cached vectors."""
 
     inputs: dict[str, Tensor] | Encoded
     intents: Tensor
@@ -56,10 +56,10 @@ class Batch:
 
 
 class Encodings:
-    """Utterances as a model wants them.
+    """Utterances prepared as model input.
 
-    `cache` keeps the vectors of a frozen encoder (None: if they fit into `limit` bytes); they are
-    those of the encoder as it is now. Without `labelled`, labels are not looked at.
+    `cache` stores the vectors of a frozen encoder, computed with its current weights (None: if
+    they fit into `limit` bytes). Without `labelled`, labels are ignored.
     """
 
     def __init__(
@@ -78,22 +78,25 @@ class Encodings:
         self._starts = self.lengths.cumsum(0) - self.lengths
         self._intents, self._tags = _labels(model.schema, utterances, labelled)
         self._prepared: list[Prepared] = []
-        self._kept: tuple[Tensor, Tensor] | None = None
+        self._cache: tuple[Tensor, Tensor] | None = None
         words = int(self.lengths.sum())
         size = 4 * (
             words * model.readout.words.width + len(utterances) * model.readout.utterance.width
         )
         fits = size // 2 <= limit
         if cache and not model.encoder.frozen:
-            raise InvalidInput("Expected a frozen encoder to keep vectors of, got one in training.")
+            raise InvalidInput(
+                "Expected a frozen encoder to cache vectors of, got a trainable one: pass "
+                "cache=False, or freeze the encoder."
+            )
         if cache and not fits:
             raise InvalidInput(
-                f"Expected vectors of at most {limit:,} bytes to keep, got {size // 2:,}; raise "
+                f"Expected vectors of at most {limit:,} bytes to cache, got {size // 2:,}: raise "
                 "the limit, or compute them at every step (cache=False)."
             )
         if model.encoder.frozen and (fits if cache is None else cache):
             in_half = size > limit // 2 if half is None else half
-            self._kept = self._encode(utterances, in_half, on_count)
+            self._cache = self._encode(utterances, in_half, on_count)
         else:
             self._prepared = [model.encoder.prepare(u.tokens) for u in utterances]
 
@@ -102,30 +105,30 @@ class Encodings:
 
     @property
     def cached(self) -> bool:
-        return self._kept is not None
+        return self._cache is not None
 
     def batch(self, indices: Tensor | Sequence[int]) -> Batch:
-        """The examples with these numbers, padded to the longest of them."""
+        """The examples with these indices, padded to the longest."""
         chosen = torch.as_tensor(indices, dtype=torch.int64)
         if not len(chosen):
             raise InvalidInput("Expected at least one example in a batch, got none.")
         lengths = self.lengths[chosen]
         mask = prefix_mask(lengths)
         places = self._starts[chosen, None] + torch.arange(mask.shape[1])
-        # Places of padding run over into the next utterance, and at the end out of the block.
+        # Padding positions would index the next utterance, or past the end of the tensor.
         places = places.masked_fill(~mask, 0)
         tags = self._tags[places].masked_fill(~mask, 0)
         inputs: dict[str, Tensor] | Encoded
-        if self._kept is not None:
-            words, summaries = self._kept
+        if self._cache is not None:
+            words, summaries = self._cache
             vectors = words[places].float().masked_fill(~mask.unsqueeze(-1), 0.0)
             inputs = Encoded(vectors, summaries[chosen].float(), mask)
         else:
             inputs = self._encoder.collate([self._prepared[i] for i in chosen.tolist()])
         return Batch(inputs, self._intents[chosen], tags, mask)
 
-    def sorted_pieces(self, batch_size: int = AT_ONCE) -> Iterator[Tensor]:
-        """Numbers of all examples, those of like length together, for one pass over them."""
+    def batches_by_length(self, batch_size: int = ENCODE_BATCH) -> Iterator[Tensor]:
+        """Indices of all examples in batches of similar length, for one pass."""
         order = self.lengths.argsort(stable=True)
         for start in range(0, len(order), batch_size):
             yield order[start : start + batch_size]
@@ -142,10 +145,10 @@ class Encodings:
         encoder.eval()
         done = 0
         try:
-            for chosen in self.sorted_pieces(AT_ONCE):
+            for chosen in self.batches_by_length(ENCODE_BATCH):
                 prepared = [encoder.prepare(utterances[i].tokens) for i in chosen.tolist()]
                 inputs = {name: x.to(device) for name, x in encoder.collate(prepared).items()}
-                encoded = self._readout.even(encoder(inputs)).to("cpu")
+                encoded = self._readout.whiten(encoder(inputs)).to("cpu")
                 for row, number in enumerate(chosen.tolist()):
                     start, length = int(self._starts[number]), int(self.lengths[number])
                     words[start : start + length] = encoded.words[row, :length].to(dtype)

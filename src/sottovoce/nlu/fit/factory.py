@@ -1,7 +1,7 @@
-"""Build the model that settings ask for, and say what of it came from where.
+"""Build a model from settings, and record where its parts came from.
 
-An adapted encoder (see `pretraining`) brings public statistics for its readout. Where an encoder
-brings none, they are taken from the built-in corpora, which are made up and therefore public.
+An adapted encoder (see `pretraining`) comes with public statistics for its readout. For other
+encoders they are computed from the built-in synthetic corpora, which are public.
 """
 
 import json
@@ -21,26 +21,26 @@ from sottovoce.nlu.encoders.clc import Clc, ClcShape
 from sottovoce.nlu.encoders.tuning import Tuned, Tuning, tune
 from sottovoce.nlu.encoders.whitening import Readout
 from sottovoce.nlu.encoders.words import Words, WordSource, private_words, words_of_vectors
-from sottovoce.nlu.fit.recipes import ModelKind, reading_for
-from sottovoce.nlu.fit.settings import HASHED, PAID, PRIVATE, Settings
+from sottovoce.nlu.fit.recipes import ModelKind, readout_recipe
+from sottovoce.nlu.fit.settings import DP, HASHED, PRIVATE, Settings
 from sottovoce.nlu.model import JointModel
-from sottovoce.nlu.pretraining.making import has_reading, learn_reading, load_reading
+from sottovoce.nlu.pretraining.job import fit_readout, has_readout, load_readout
 from sottovoce.nlu.schema import Schema
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.training import Method, Plan, Worker
 
 VOCABULARY = "vocabulary.json"
-"""Where a run keeps its vocabulary while it is trained: one that was paid for is drawn once."""
+"""File of the private vocabulary of a run in training: it is released once and reused on resume."""
 LEDGER = "ledger.jsonl"
 SPARE = 100
-"""Rows of the word table that all unlisted words share."""
+"""Hash buckets for out-of-vocabulary words."""
 PAPER = "paper"
 PUBLIC_UTTERANCES = 400
-"""Made-up utterances of each domain that public statistics are taken from."""
+"""Synthetic utterances per domain for the public statistics."""
 
 _STATISTICS: dict[tuple[str, str], dict[str, Any]] = {}
-"""Public statistics that were taken before in this process, by encoder and tuning."""
+"""Cache of public statistics, by encoder and tuning."""
 
 PUBLIC_ENCODER = "the encoder {name} was made from public text only"
 ENCODER_FILES = frozenset({"tokenizer.json", "vocabulary.json", "words.json"})
@@ -51,7 +51,7 @@ PUBLIC_WORDS = "the list of words is public"
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """A model to train, the plan to train it by, and what its guarantee rests on."""
+    """A model to train, its training plan, and the assumptions of its guarantee."""
 
     model: JointModel
     plan: Plan
@@ -66,14 +66,14 @@ def build(
     plan: Plan,
     folder: Path | None,
 ) -> Built:
-    """The model of `settings`; a private vocabulary is paid for in the folder's ledger first."""
+    """The model of `settings`; a private vocabulary is first charged to the folder's ledger."""
     if settings.model not in [str(each) for each in ModelKind]:
         return _registered(settings, schema, plan)
     if settings.model == ModelKind.BERT:
         encoder, readout = _bert(settings)
         tuning = tuning_of(settings.filled().tuning or Tuned.FROZEN)
         tune(encoder, tuning)
-        # Where heads alone are trained, noise leaves them little of each label to go by.
+        # If only the heads are trained, sharing weights between labels counters the noise.
         model = JointModel(schema, encoder, readout, share_names=tuning.kind is Tuned.FROZEN)
         public = () if settings.encoder == PAPER else (PUBLIC_ENCODER.format(name=encoder.source),)
         return Built(model=model, plan=plan, assumptions=public)
@@ -90,11 +90,11 @@ def build(
 
 def _registered(settings: Settings, schema: Schema, plan: Plan) -> Built:
     encoder = ENCODERS.get(settings.model).from_settings(settings)
-    # Before training, because a run folder takes no other files, and none of its own twice.
-    if strange := sorted({*encoder.files()} - ENCODER_FILES):
+    # Checked before training, because a run folder accepts these files only.
+    if unknown := sorted({*encoder.files()} - ENCODER_FILES):
         raise InvalidInput(
             f"Expected the files of the encoder {settings.model} to be among "
-            f"{', '.join(sorted(ENCODER_FILES))}, got {strange[0]!r}."
+            f"{', '.join(sorted(ENCODER_FILES))}, got {unknown[0]!r}."
         )
     module = ENCODERS.origin(settings.model)
     claim = OUTSIDE_ENCODER.format(name=settings.model, module=module)
@@ -108,7 +108,7 @@ def _shape(settings: Settings) -> ClcShape:
 
 
 def tuning_of(text: str) -> Tuning:
-    """Read frozen, bias, full, last-K, lora or lora-RANK.
+    """Parse frozen, bias, full, last-K, lora or lora-RANK.
 
     >>> tuning_of("last-2").layers, tuning_of("lora-4").rank
     (2, 4)
@@ -130,25 +130,25 @@ def tuning_of(text: str) -> Tuning:
 
 
 def _bert(settings: Settings) -> tuple[Bert, Readout]:
-    """The encoder, and what the heads see of it by the statistics of public text."""
+    """The encoder, and its readout with statistics of public text."""
     tuning = settings.filled().tuning
-    reading = reading_for(tuning)
-    if tuning == Tuned.FROZEN and has_reading(settings.encoder):
-        return load_reading(settings.encoder)
+    recipe = readout_recipe(tuning)
+    if tuning == Tuned.FROZEN and has_readout(settings.encoder):
+        return load_readout(settings.encoder)
     paper = settings.encoder == PAPER
     encoder = Bert.untrained(MINILM) if paper else Bert.load(settings.encoder)
-    made_up = (
+    synthetic = (
         utterance.tokens
         for domain in DOMAINS
         for utterance in generate(domain, size=PUBLIC_UTTERANCES, seed=0)
     )
     config: Any = encoder.network.config
-    layers = _at_depth(reading.layers, int(config.num_hidden_layers))
-    return learn_reading(encoder, made_up, reading.plan, layers=layers, summary=reading.summary)
+    layers = _at_depth(recipe.layers, int(config.num_hidden_layers))
+    return fit_readout(encoder, synthetic, recipe.plan, layers=layers, summary=recipe.summary)
 
 
 def _at_depth(layers: Sequence[int], depth: int) -> list[int]:
-    """Layers of an encoder that is as deep as the recipe's, at the same heights in another one.
+    """The recipe's layers, scaled to an encoder of another depth.
 
     >>> _at_depth((1, 3, 5, 6), 6), _at_depth((1, 3, 5, 6), 2), _at_depth((-1,), 4)
     ([1, 3, 5, 6], [1, 2], [-1])
@@ -166,14 +166,14 @@ def _vocabulary(
     plan: Plan,
     folder: Path | None,
 ) -> tuple[Words, Plan]:
-    """The words of the CLC, and the plan with what is left for it."""
+    """The vocabulary of the CLC, and the plan with the remaining budget."""
     match settings.vocabulary:
         case name if name == HASHED or name.startswith(f"{HASHED}-"):
             return _hashed(name), plan
         case name if name == PRIVATE:
             return Words.seen(utterances), plan
-        case name if name == PAID:
-            return _paid_vocabulary(settings, utterances, owners, plan, folder)
+        case name if name == DP:
+            return _dp_vocabulary(settings, utterances, owners, plan, folder)
         case path:
             try:
                 lines = Path(path).read_text(encoding="utf-8").split()
@@ -187,7 +187,7 @@ def _vocabulary(
 
 
 def _hashed(name: str) -> Words:
-    """Read hashed or hashed-BUCKETS."""
+    """Parse hashed or hashed-BUCKETS."""
     if name == HASHED:
         return Words.hashed()
     number = name.removeprefix(f"{HASHED}-")
@@ -196,20 +196,22 @@ def _hashed(name: str) -> Words:
     return Words.hashed(int(number))
 
 
-def _paid_vocabulary(
+def _dp_vocabulary(
     settings: Settings,
     utterances: Sequence[Utterance],
     owners: Sequence[str],
     plan: Plan,
     folder: Path | None,
 ) -> tuple[Words, Plan]:
-    """A tenth of delta and, unless told otherwise, of epsilon goes to the vocabulary."""
+    """The vocabulary gets a tenth of delta and, by default, a tenth of epsilon."""
     if plan.method is Method.SGD:
-        raise InvalidInput("Expected a private method for a private vocabulary, got sgd.")
+        raise InvalidInput(
+            "Expected a private method for a private vocabulary, got sgd: choose dp-sgd or edp-sgd."
+        )
     if folder is None or not Worker.this().alone:
         raise InvalidInput(
-            "Expected a run folder and one process for a private vocabulary: it is paid for in the "
-            "ledger of the run."
+            "Expected a run folder and a single process for a private vocabulary, whose cost is "
+            "charged to the ledger of the run."
         )
     share = settings.vocabulary_epsilon
     if share is None:

@@ -1,7 +1,7 @@
 """Fit a joint model by a plan: the loop around private training.
 
-It adds what every training wants and costs no privacy: a learning rate that depends on the step
-alone, averaged iterates, checkpoints to resume from, and somebody to tell how far it is.
+It adds what costs no privacy: a learning-rate schedule that depends on the step only, averaged
+iterates, checkpoints, and progress callbacks.
 """
 
 import time
@@ -19,8 +19,8 @@ from sottovoce.privacy.guarantee import Guarantee, number_to_json, rounded_up
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.training import Method, Plan, PrivateTraining, TailAverage, Worker
 
-MARKS = 20
-"""How often a training is accounted and saved on its way."""
+CHECKPOINTS = 20
+"""Number of times the guarantee is computed and a checkpoint saved during training."""
 
 LOSS_SHOWN = (
     "the training loss and times that were shown while training; do not publish the screen, or the "
@@ -30,7 +30,7 @@ LOSS_SHOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a training is; epsilon is what is spent (None without privacy)."""
+    """Progress of training; `epsilon` is spent so far (None without privacy)."""
 
     step: int
     steps: int
@@ -54,7 +54,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """What a training came to; `stopped` if it was asked to stop before its last step."""
+    """Result of a training; `stopped` if it was stopped before its last step."""
 
     guarantee: Guarantee
     ledger: Ledger
@@ -81,20 +81,20 @@ def fit(
     on_step: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Fitted:
-    """Train `model` on `encodings` as the plan says; the averaged weights are left in it.
+    """Train `model` on `encodings` by the plan; it ends up with the averaged weights.
 
-    With `checkpoint`, the state is saved on the way and when `should_stop` says so; `resume`
+    With `checkpoint`, the state is saved regularly and when `should_stop` returns True; `resume`
     continues from there. Under torchrun every rank calls this.
     """
     optimizer = optimisation.optimizer_of(model)
     training = PrivateTraining(plan, model, optimizer, owners=owners, ledger=ledger, seed=seed)
-    with closing(training):  # also after a mistake: the ledger must be free to go on with
+    with closing(training):  # also after an error, so that the ledger is unlocked for resuming
         for sentence in assumptions:
             training.assume(sentence)
         shown = [LOSS_SHOWN] if plan.method is not Method.SGD else []
         for sentence in (*uncovered, *shown):
             training.leave_uncovered(sentence)
-        path = None if checkpoint is None else own_checkpoint(checkpoint)
+        path = None if checkpoint is None else rank_checkpoint(checkpoint)
         return _fit(
             training, model, encodings, optimisation, path,
             resume=resume, on_step=on_step, should_stop=should_stop,
@@ -118,17 +118,17 @@ def _fit(
     average = TailAverage(model.parameters(), start=start)
     epsilon, history = None, list[dict[str, float | str]]()
     examples, earlier = 0, 0.0
-    if path is not None and resume and _everybody_has(path):
+    if path is not None and resume and _all_ranks_have(path):
         kept = training.resume(path)
         average.load_state_dict(kept["average"])
         history, examples, earlier = kept["history"], kept["examples"], kept["seconds"]
-        _check_together(kept["step"], path)
+        _check_same_step(kept["step"], path)
     elif any(isinstance(entry.fact, NoisySum) for entry in training.ledger().entries):
         raise InvalidInput(
-            "Expected an unused ledger, or a checkpoint to go on from, got a ledger with steps and "
-            f"nothing at {path}: take another folder."
+            "Expected an unused ledger or a checkpoint to resume from, got a ledger with steps and "
+            f"no checkpoint at {path}: use another folder."
         )
-    marks = _marks(plan.steps)
+    due = _checkpoint_steps(plan.steps)
     begun, first, stopped = time.monotonic(), training.step, False
 
     def save() -> None:
@@ -146,7 +146,7 @@ def _fit(
             )
 
     if training.step == 0:
-        save()  # so that a run can be resumed whenever it is killed
+        save()  # so that a run killed before the first checkpoint can be resumed
     _train_mode(model)
     for step in training.steps():
         optimisation.set_rate(optimizer, step.number, plan.steps)
@@ -154,13 +154,13 @@ def _fit(
         for indices in step:
             losses = model.losses(encodings.batch(indices))
             step.backward(losses)
-            if seen < step.size:  # what comes after is a check
+            if seen < step.size:  # later batches belong to the neighbour check
                 total += float(losses.detach().sum())
             seen += len(indices)
         average.add(step.number)
         examples += step.size
         stopped = Worker.this().alone and training.step < plan.steps and should_stop()
-        if training.step in marks or stopped:
+        if training.step in due or stopped:
             if private:
                 epsilon = training.guarantee().epsilon
                 history.append({"step": training.step, "epsilon": number_to_json(epsilon)})
@@ -183,10 +183,10 @@ def _fit(
     if optimisation.averaged:
         average.put_in_place()
     model.eval()
-    together = training.ledger()
+    spent = training.ledger()
     return Fitted(
-        guarantee=together.guarantee(plan.delta, population=plan.population),
-        ledger=together,
+        guarantee=spent.guarantee(plan.delta, population=plan.population),
+        ledger=spent,
         history=history,
         steps=training.step,
         examples=examples,
@@ -195,31 +195,31 @@ def _fit(
     )
 
 
-def own_checkpoint(path: Path | str) -> Path:
-    """The checkpoint of this worker: each has its own ledger, so each has its own file."""
+def rank_checkpoint(path: Path | str) -> Path:
+    """The checkpoint file of this worker; each worker has its own ledger and checkpoint."""
     path, worker = Path(path), Worker.this()
     return path if worker.alone else path.with_name(f"{path.stem}.rank{worker.rank}{path.suffix}")
 
 
-def _everybody_has(path: Path) -> bool:
+def _all_ranks_have(path: Path) -> bool:
     return all(each["there"] for each in Worker.this().gather(there=path.exists()))
 
 
-def _check_together(step: int, path: Path) -> None:
-    """Workers that go on from unlike steps would train unlike models."""
+def _check_same_step(step: int, path: Path) -> None:
+    """Refuse checkpoints of different steps: the workers would train different models."""
     steps = {each["step"] for each in Worker.this().gather(step=step)}
     if len(steps) > 1:
         raise InvalidInput(
-            f"Expected checkpoints of one step from all workers, got those of steps "
-            f"{min(steps)} and {max(steps)} beside {path.name}: take another folder."
+            f"Expected checkpoints of the same step from all workers, got steps {min(steps)} and "
+            f"{max(steps)} next to {path.name}: use another folder."
         )
 
 
-def _marks(steps: int) -> set[int]:
-    return {round(steps * mark / MARKS) for mark in range(1, MARKS + 1)} | {steps}
+def _checkpoint_steps(steps: int) -> set[int]:
+    return {round(steps * mark / CHECKPOINTS) for mark in range(1, CHECKPOINTS + 1)} | {steps}
 
 
 def _train_mode(model: JointModel) -> None:
     model.train()
     if model.encoder.frozen:
-        model.encoder.eval()  # its features must not depend on dropout
+        model.encoder.eval()  # cached features must not depend on dropout

@@ -1,6 +1,6 @@
-"""What moves the weights along the gradient: optimiser, learning rate and averaging.
+"""Optimiser, learning-rate schedule and weight averaging.
 
-The learning rate depends on the number of the step alone, so a resumed run needs no state of it.
+The learning rate is a function of the step number, so resuming needs no scheduler state.
 """
 
 import math
@@ -26,7 +26,7 @@ class Schedule(StrEnum):
     COSINE = "cosine"
 
     def factor(self, part: float) -> float:
-        """What the learning rate is multiplied with when `part` of the steps is done.
+        """Factor of the learning rate after the fraction `part` of the steps.
 
         >>> [Schedule.LINEAR.factor(part) for part in (0.0, 0.5, 1.0)]
         [1.0, 0.5, 0.0]
@@ -42,10 +42,10 @@ class Schedule(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Optimisation:
-    """What moves the weights along the gradient; none of it changes the guarantee.
+    """Optimiser settings; none of them affects the guarantee.
 
-    `encoder_rate` multiplies the learning rate for the encoder's own weights, `warmup` is the part
-    of the steps in which the rate grows from 0, `averaged` the last part whose iterates are
+    `encoder_rate` multiplies the learning rate of the encoder's weights, `warmup` is the fraction
+    of steps with a linear warm-up, `averaged` the last fraction of steps whose iterates are
     averaged.
     """
 
@@ -68,7 +68,7 @@ class Optimisation:
         return asdict(self)
 
     def optimizer_of(self, model: JointModel) -> Optimizer:
-        """An optimiser of everything that is trained."""
+        """An optimiser of all trainable parameters."""
         encoder = [each for each in model.encoder.parameters() if each.requires_grad]
         inside = {id(each) for each in encoder}
         heads = [p for p in model.parameters() if p.requires_grad and id(p) not in inside]
@@ -79,7 +79,7 @@ class Optimisation:
         return kind(groups, lr=self.learning_rate)
 
     def set_rate(self, optimizer: Optimizer, step: int, steps: int) -> None:
-        """The learning rate of `step`, which is counted from 0."""
+        """Set the learning rate of `step`, counted from 0."""
         begun = 1.0 if self.warmup == 0 else min(1.0, (step + 1) / (self.warmup * steps))
         rate = self.learning_rate * begun * self.schedule.factor(step / steps)
         for group in optimizer.param_groups:

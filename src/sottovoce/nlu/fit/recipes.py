@@ -1,8 +1,8 @@
-"""Defaults that work, for each model and method.
+"""Default hyperparameters for each model and method.
 
-Noise is added once a step whatever the batch, so the private recipes take large Poisson samples,
-keep most of a pretrained encoder fixed, and average the last iterates. They were chosen
-on validation data of public corpora (docs/reproductions/intents-and-slots.md has the figures).
+The noise of a step does not depend on the batch size, so the private recipes use large Poisson
+samples, freeze most of a pretrained encoder, and average the last iterates. They were chosen on
+validation data of public corpora (see docs/reproductions/intents-and-slots.md).
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from sottovoce.training import ClippingStyle, Method
 
 
 class ModelKind(StrEnum):
-    """The paper's two; others are in `ENCODERS`."""
+    """The two models of the paper; others are in `ENCODERS`."""
 
     CLC = "clc"
     BERT = "bert"
@@ -55,18 +55,18 @@ QUICK: Mapping[str, Any] = MappingProxyType(
         "epochs": 8,
     }
 )
-"""Settings for a first look: a small CLC and few passes. Its errors say little about those of the
-default model."""
+"""Settings for a first look: a small CLC, trained for a few epochs. Its error rates do not predict
+those of the default model."""
 QUICK_NOTE = "a quick look: a small model, trained for a few passes; train without quick for use"
 
 
 def is_quick(asked: Mapping[str, Any]) -> bool:
-    """Are these the settings of a quick look?"""
+    """Whether these are the settings of `quick=True`."""
     return all(asked.get(name) == value for name, value in QUICK.items())
 
 
 def default_recipe(model: str, method: Method) -> Mapping[str, Any]:
-    """What a setting is when nobody chooses it.
+    """Default settings of a model and a method.
 
     >>> default_recipe(ModelKind.BERT, Method.DP_SGD)["tuning"]
     'frozen'
@@ -77,31 +77,31 @@ def default_recipe(model: str, method: Method) -> Mapping[str, Any]:
     recipe = dict(_PRIVATE if private else _PLAIN)
     if model == ModelKind.BERT:
         recipe["tuning"] = "frozen" if private else "full"
-        # Heads read vectors of length one, so their weights have a long way to go.
+        # The heads read vectors of unit length, so their weights have to become large.
         recipe["learning_rate"] = 0.07 if private else 3e-4
         if private:
-            # Four times as many steps of a quarter of the size: about as much noise in all, and
-            # the later steps see what the earlier ones got wrong.
+            # Four times as many steps of a quarter of the size: about the same total noise, and
+            # later steps can correct earlier ones.
             recipe["sampling_rate"] = 0.05
     return MappingProxyType(recipe)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """Which layers of a BERT encoder the heads see, and how."""
+class ReadoutRecipe:
+    """Which layers of a BERT encoder the heads read, and how."""
 
     layers: tuple[int, ...] = (-1,)
     summary: Summary = "mean"
     plan: ReadoutPlan = field(default_factory=ReadoutPlan)
 
 
-def reading_for(tuning: str | None) -> Reading:
-    """Heads on a fixed encoder read several of its layers; one that is trained adapts its last."""
+def readout_recipe(tuning: str | None) -> ReadoutRecipe:
+    """Several whitened layers of a frozen encoder, or the last layer of a trained one."""
     if tuning == "frozen":
-        return Reading(
+        return ReadoutRecipe(
             layers=(1, 3, 5, 6),
             plan=ReadoutPlan(
-                evening=Whitening.WHITEN,
+                whitening=Whitening.WHITEN,
                 components=384,
                 summary_components=512,
                 neighbours=128,
@@ -109,4 +109,4 @@ def reading_for(tuning: str | None) -> Reading:
                 window=1,
             ),
         )
-    return Reading()
+    return ReadoutRecipe()

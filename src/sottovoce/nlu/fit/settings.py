@@ -1,8 +1,8 @@
-"""The settings of a training run: everything a person can choose, checked and saved in run.json.
+"""The settings of a training run, validated and saved in run.json.
 
-Text for a choice, such as "dp-sgd", is parsed or refused; a number is never read from text. What
-is left open takes the default of the chosen method (see `recipes`), so that
-`Settings(method="dp-sgd", epsilon=3)` is the recipe that is known to work.
+Strings are parsed for choices such as "dp-sgd", but never for numbers. Settings that are None take
+the default of the model and method (see `recipes`), so `Settings(method="dp-sgd", epsilon=3)` is a
+tested recipe.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,8 @@ from sottovoce.privacy.guarantee import Relation, Unit, default_delta, largest_d
 from sottovoce.privacy.recipes import Decay
 from sottovoce.training import ClippingStyle, Method, Plan
 
-HASHED, PAID, PRIVATE = "hashed", "dp", "private"
-"""Vocabularies that are no file."""
+HASHED, DP, PRIVATE = "hashed", "dp", "private"
+"""Vocabularies that are not read from a file."""
 
 _COUNTS = (
     "population", "max_examples_per_user", "workers", "batch_size", "epochs", "virtual_batch",
@@ -30,15 +30,16 @@ _POSITIVE = ("epsilon", "noise_multiplier", "vocabulary_epsilon", "clip_norm")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a model is made and trained; None means the default of the recipe.
+    """How a model is built and trained; None means the default of the recipe.
 
     `model` is a name in `ENCODERS`;
     `encoder` is `minilm`, `paper` (4 layers x 312, untrained), or a folder with an encoder;
-    `samples` are public utterances to start from: a grammar, a folder of them, or a corpus;
-    `population` declares how many units there are (it fixes the sampling rate and delta, and is
-    public); `max_examples_per_user` asks for the guarantee to a user with so many examples, beside
-    that to one example; `as_printed` takes eDP-SGD to the letter of the paper. `hidden`, `layers`
-    and `word_width` are the sizes of the CLC (None: the paper's).
+    `samples` are public utterances for a warm start: a grammar, a folder of grammars, or a corpus;
+    `population` declares the number of units (it determines the sampling rate and delta, and is
+    public); `max_examples_per_user` requests, in addition to the guarantee for one example, the
+    guarantee for a user with at most that many examples; `as_printed` implements eDP-SGD exactly
+    as the paper prints it. `hidden`, `layers` and `word_width` are the sizes of the CLC (None: the
+    paper's).
 
     >>> settings = Settings(method="dp-sgd", epsilon=3)
     >>> settings.plan(population=10_000).guarantee().epsilon <= 3
@@ -98,11 +99,13 @@ class Settings:
     def _check_method(self) -> None:
         if self.epsilon is not None:
             if self.noise_multiplier is not None:
-                raise InvalidInput("Expected an epsilon or a noise multiplier, got both.")
+                raise InvalidInput(
+                    "Expected an epsilon or a noise multiplier, got both: set one of them."
+                )
             if self.as_printed:
                 raise InvalidInput(
                     "Expected a noise multiplier for edp-sgd as printed, got an epsilon: "
-                    "its noise was never meant to reach one."
+                    "its noise cannot be calibrated to one."
                 )
         if self.method is Method.SGD:
             private = {
@@ -110,24 +113,24 @@ class Settings:
                 "a noise multiplier": self.noise_multiplier is not None,
                 "a decay of the noise": self.decay is not Decay.NONE,
             }
-            for what, is_there in private.items():
-                if is_there:
+            for what, given in private.items():
+                if given:
                     raise InvalidInput(
-                        f"Expected a private method for {what}, got sgd: take dp-sgd or edp-sgd."
+                        f"Expected a private method for {what}, got sgd: choose dp-sgd or edp-sgd."
                     )
         if self.max_examples_per_user is not None and (
             self.method is Method.SGD or self.unit is Unit.USER
         ):
             raise InvalidInput(
-                "Expected a private method that protects examples, to tell what it is worth to a "
+                "Expected a private method that protects examples, to derive a guarantee for a "
                 f"user with {self.max_examples_per_user} of them, got {self.method} for one "
                 f"{self.unit}."
             )
         if self.as_printed and self.method is not Method.EDP_SGD:
-            raise InvalidInput(f"Expected edp-sgd to be taken as printed, got {self.method}.")
+            raise InvalidInput(f"Expected edp-sgd with as_printed, got {self.method}.")
 
     def _check_model(self) -> None:
-        """What belongs to the other model would be ignored, and nobody would notice."""
+        """Refuse settings of another model, which would be silently ignored."""
         others: tuple[str, ...] = ("tuning", "vectors", "vocabulary_epsilon")
         if self.model == ModelKind.BERT:
             others = ("vectors", "vocabulary_epsilon", "hidden", "layers", "word_width")
@@ -138,35 +141,35 @@ class Settings:
             given.append("vocabulary")
         if given:
             raise InvalidInput(
-                f"Expected {given[0].replace('_', ' ')} with the other model, got it with "
-                f"{self.model}."
+                f"Expected no {given[0].replace('_', ' ')} with the model {self.model}, got one: "
+                "it is a setting of another model."
             )
         if self.vectors is not None and (self.vocabulary != HASHED or self.word_width is not None):
             raise InvalidInput(
-                "Expected word vectors, or a vocabulary and the width of its words, got both."
+                "Expected word vectors, or a vocabulary and its word width, got both: set one."
             )
-        if self.vocabulary_epsilon is not None and self.vocabulary != PAID:
+        if self.vocabulary_epsilon is not None and self.vocabulary != DP:
             raise InvalidInput(
-                f"Expected an epsilon for the vocabulary {PAID}, got one for {self.vocabulary}."
+                f"Expected an epsilon for the vocabulary {DP}, got one for {self.vocabulary}."
             )
 
     @property
     def relation(self) -> Relation:
-        """What neighbours are: the paper shuffles, everything else samples by Poisson."""
+        """The neighbouring relation: the printed method shuffles, all others sample by Poisson."""
         return Relation.REPLACE_ONE if self.as_printed else Relation.ADD_OR_REMOVE
 
     def filled(self) -> Self:
-        """The same with the recipe's default in every place that was left open."""
+        """The same settings with the recipe's default for each None."""
         recipe = default_recipe(self.model, self.method)
         known = {field.name for field in fields(self)}
-        left_open = {name for name in known & set(recipe) if getattr(self, name) is None}
-        return replace(self, **{name: recipe[name] for name in left_open})
+        unset = {name for name in known & set(recipe) if getattr(self, name) is None}
+        return replace(self, **{name: recipe[name] for name in unset})
 
     def plan(self, population: int) -> Plan:
-        """The plan for so many units, its noise calibrated if an epsilon is wanted.
+        """The plan for `population` units, with noise calibrated if an epsilon is set.
 
-        A declared population stands for them, but may not be less: sampling and delta would be
-        those of fewer people than there are.
+        A declared population replaces the number, but must not be smaller: sampling rate and delta
+        would be those of fewer units than there are.
         """
         full = self.filled()
         if self.population is not None:
@@ -199,9 +202,9 @@ class Settings:
         return plan if self.epsilon is None else plan.calibrate(epsilon=self.epsilon)
 
     def delta_for(self, population: int) -> float:
-        """Delta as given, or a tenth of one over the population, rounded down to two digits.
+        """Delta as set, or 0.1 / population, rounded down to two digits.
 
-        One above that is refused where something is to be protected.
+        A private method refuses a larger delta.
         """
         if self.delta is None:
             return default_delta(population)
@@ -209,13 +212,13 @@ class Settings:
         if self.method is not Method.SGD and self.delta > limit:
             raise InvalidInput(
                 f"Expected delta of at most {limit:.2g}, a tenth of one over the population of "
-                f"{population:,}, got {self.delta:g}: above it, publishing a record outright would "
-                "count as private."
+                f"{population:,}, got {self.delta:g}: with a larger delta, publishing a record "
+                "outright would count as private."
             )
         return self.delta
 
     def batch_size_for(self, population: int) -> int:
-        """As given, or so that an epoch has the recipe's number of steps."""
+        """The batch size as set, or from the recipe's sampling rate."""
         if self.batch_size is not None:
             return min(self.batch_size, population)
         rate = default_recipe(self.model, self.method)["sampling_rate"]
@@ -223,7 +226,7 @@ class Settings:
         return max(1, round(population * rate))
 
     def optimisation(self) -> Optimisation:
-        """How the weights are moved, with the recipe's defaults."""
+        """Optimiser settings, with the recipe's defaults."""
         full = self.filled()
         return Optimisation(
             **{f.name: getattr(full, f.name) for f in fields(Optimisation) if hasattr(full, f.name)}
@@ -234,7 +237,7 @@ class Settings:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Read settings back; unknown ones are refused."""
+        """Read settings from JSON; unknown settings are refused."""
         try:
             return cls(**data)
         except InvalidInput:

@@ -1,8 +1,7 @@
-"""Where private training starts: a model that has learnt from made-up sample utterances.
+"""Warm start: train on public sample utterances before the private training.
 
-Who builds an assistant knows what its users will ask before any of them has: the samples are
-public, so learning from them costs nothing, and the noisy steps that follow have only to tell real
-users from imagined ones.
+Developers of an assistant can write sample utterances before they have users. The samples are
+public, so training on them costs no privacy, and fewer noisy steps are needed afterwards.
 """
 
 import math
@@ -22,15 +21,15 @@ from sottovoce.nlu.schema import Schema
 from sottovoce.training import Method, Plan, Worker
 
 DRAWN = 8000
-"""Utterances that are drawn from each grammar."""
+"""Utterances sampled from each grammar."""
 STEPS, BATCH = 500, 64
-"""How long samples are learnt; few of them are gone through more often."""
+"""Number of steps and batch size; small sample sets get more epochs."""
 PUBLIC_SAMPLES = "the sample utterances {name} were written without a look at private data"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampleSet:
-    """Sample utterances whose labels the model has; `left_out` had others."""
+    """Sample utterances with labels of the model; `left_out` counts those with other labels."""
 
     name: str
     utterances: tuple[Utterance, ...]
@@ -63,7 +62,7 @@ def read_samples(path: str | Path, schema: Schema) -> SampleSet:
 
 
 def grammars_in(path: Path) -> list[Path]:
-    """A grammar itself, those of a folder by name, or none."""
+    """The path itself if it is a grammar, the grammars of a folder by name, or none."""
     if path.is_dir():
         return sorted(path.glob(f"*{GRAMMAR}"))
     return [path] if path.suffix == GRAMMAR else []
@@ -78,7 +77,7 @@ def warm_start_from(
     seed: int | None = None,
     on_step: Callable[[Progress], None] | None = None,
 ) -> None:
-    """Teach the model the samples, by plain steps: nobody's data is in them."""
+    """Train the model on the samples without noise, since they are public."""
     count = len(samples.utterances)
     size = min(BATCH, count)
     plan = Plan(
@@ -86,7 +85,7 @@ def warm_start_from(
         population=count,
         batch_size=size,
         epochs=math.ceil(STEPS * size / count),
-        delta=0.5,  # of no meaning where nothing is private
+        delta=0.5,  # has no effect without privacy
         virtual_batch=virtual_batch,
         workers=Worker.this().count,
     )

@@ -1,4 +1,4 @@
-"""How good a model is: semantic errors, intents, spans, whole utterances, and how sure that is."""
+"""Metrics: semantic error rate, intent accuracy, slot F1, exact match, and their intervals."""
 
 from sottovoce.nlu.metrics.bootstrap import Change, Interval, intervals, paired_change
 from sottovoce.nlu.metrics.registry import METRICS, Metric

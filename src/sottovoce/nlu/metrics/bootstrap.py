@@ -1,7 +1,7 @@
-"""How far scores would move on other utterances of the same kind: percentile bootstrap.
+"""Confidence intervals of scores: the percentile bootstrap over utterances.
 
-Utterances are drawn anew with replacement. Many have the same counts, and only how often each
-kind of row was drawn matters, so one multinomial draw over the kinds is a whole resample.
+Many utterances have identical counts, and only the number of draws of each distinct row matters,
+so one multinomial draw over the distinct rows is a complete resample.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from sottovoce.nlu.metrics.scores import COLUMNS, NAMES, Counts, ratios, relativ
 
 RESAMPLES = 2000
 _Number = TypeVar("_Number", np.int64, np.float64)
-# So many numbers of draws at a time, to stay within a few megabytes.
-_AT_ONCE = 2_000_000
+# Counts drawn per chunk; limits memory to a few megabytes.
+_CHUNK = 2_000_000
 
 
 class Interval(NamedTuple):
@@ -31,7 +31,7 @@ class Interval(NamedTuple):
 def intervals(
     counts: Counts, *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int | None = 0
 ) -> dict[str, Interval]:
-    """An interval for each of the four scores and of the further metrics, by name."""
+    """An interval for each of the four scores and of the additional metrics, by name."""
     found = _percentiles(ratios(_resampled(counts.rows, resamples, seed)), confidence)
     for name, rows in counts.further.items():
         drawn = share(_resampled(rows, resamples, seed))
@@ -41,13 +41,13 @@ def intervals(
 
 @dataclass(frozen=True)
 class Change:
-    """A score against that of a baseline on the same utterances."""
+    """The change of a score relative to a baseline on the same utterances."""
 
     difference: float
     interval: Interval
-    """Of the difference: if 0 is outside, it is more than chance."""
+    """Interval of the difference; the change is significant if it excludes 0."""
     relative: float
-    """As a share of the baseline's score."""
+    """The difference divided by the baseline's score."""
 
 
 def paired_change(
@@ -58,7 +58,7 @@ def paired_change(
     resamples: int = RESAMPLES,
     seed: int | None = 0,
 ) -> dict[str, Change]:
-    """The change of every score; both systems meet the same resampled utterances.
+    """The change of each score, by a paired bootstrap: both systems use the same resamples.
 
     >>> better, worse = Counts(np.array([[1, 0, 2, 1, 2, 1, 1]] * 9)), Counts(
     ...     np.array([[1, 1, 2, 1, 1, 0, 0]] * 9))
@@ -88,15 +88,15 @@ def paired_change(
 
 
 def _resampled(rows: NDArray[_Number], resamples: int, seed: int | None) -> NDArray[_Number]:
-    """[resamples, columns] the sums of the counts of utterances drawn anew."""
+    """[resamples, columns] sums of the counts of each resample."""
     _validate.at_least_one("resamples", resamples)
     if len(rows) == 0:
         raise InvalidInput("Expected utterances to draw from, got none.")
-    kinds, often = np.unique(rows, axis=0, return_counts=True)
+    kinds, counts = np.unique(rows, axis=0, return_counts=True)
     rng = np.random.default_rng(seed)
-    step = max(1, _AT_ONCE // len(kinds))
+    step = max(1, _CHUNK // len(kinds))
     sums = [
-        rng.multinomial(len(rows), often / len(rows), size=min(step, resamples - start)) @ kinds
+        rng.multinomial(len(rows), counts / len(rows), size=min(step, resamples - start)) @ kinds
         for start in range(0, resamples, step)
     ]
     return np.concatenate(sums)

@@ -1,15 +1,25 @@
-"""Metrics by name, beside the four scores that are always taken.
+"""Metrics by name, in addition to the four standard scores.
 
-A metric looks at one utterance, as it should be and as it was labelled, and returns a numerator and
-a denominator. The score of a corpus is the sum of the one over the sum of the other, so that
-intervals need no second look.
+A metric compares the reference and the hypothesis of one utterance and returns a numerator and a
+denominator. The score of a corpus is the ratio of their sums, so confidence intervals can be
+computed from the counts alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from sottovoce._registry import Registry
 from sottovoce.corpora import Utterance
-from sottovoce.nlu.metrics.score_names import SCORE_NAMES
+
+DISPLAY_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "ser": "semantic error rate",
+        "intent_accuracy": "intent accuracy",
+        "slot_f1": "slot F1",
+        "exact_match": "exact match",
+    }
+)
+"""JSON key of each standard score -> its name in tables."""
 
 Metric = Callable[[Utterance, Utterance], tuple[float, float]]
 
@@ -20,5 +30,5 @@ METRICS: Registry[Metric] = Registry(
         "slot_recall": "sottovoce.nlu.metrics.ser:slot_recall",
     },
     group="sottovoce.metrics",
-    reserved=tuple(SCORE_NAMES),
+    reserved=tuple(DISPLAY_NAMES),
 )

@@ -1,7 +1,6 @@
-"""The four scores of a model on a corpus, from counts that were taken utterance by utterance.
+"""The four scores of a model on a corpus, computed from counts per utterance.
 
-Counting is done once; every score is a ratio of sums of counts, so intervals (`bootstrap`) need no
-second look at the utterances.
+Every score is a ratio of sums of counts, so intervals (`bootstrap`) need only the counts.
 """
 
 import math
@@ -36,9 +35,9 @@ COLUMNS = ("utterances", "errors", "items", "intents", "spans", "both", "exact")
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """A row an utterance, in the order of COLUMNS: `spans` are those of both sides together.
+    """One row per utterance, in the order of COLUMNS; `spans` counts reference and hypothesis.
 
-    `further` has the numerator and the denominator of every utterance by other metrics.
+    `further` holds numerator and denominator per utterance of each additional metric.
     """
 
     rows: NDArray[np.int64]
@@ -52,13 +51,13 @@ class Counts:
         return Scores(*(float(value) for value in values[0]))
 
     def to_json(self) -> dict[str, float]:
-        """The four scores, and those by further metrics."""
+        """The four scores and those of the additional metrics."""
         further = {name: float(share(rows.sum(0))) for name, rows in self.further.items()}
         return {**self.scores().to_json(), **further}
 
 
 def share(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """[..., 2] sums of numerators and denominators -> [...] scores; nothing of nothing is 0."""
+    """[..., 2] sums of numerators and denominators -> [...] scores; 0 / 0 is 0."""
     above, below = sums[..., 0], sums[..., 1]
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
@@ -83,9 +82,9 @@ def count(
     alignment: Alignment = "levenshtein",
     metrics: Sequence[str] = (),
 ) -> Counts:
-    """Compare utterance by utterance; both must be the same words in the same order.
+    """Compare utterances pairwise; both sequences must have the same words in the same order.
 
-    `metrics` are names in `METRICS`, to be taken besides the four scores.
+    `metrics` names additional metrics in `METRICS`.
     """
     further = {name: METRICS.get(name) for name in metrics}
     if len(reference) != len(hypothesis):
@@ -118,8 +117,8 @@ def _pair(name: str, found: tuple[float, float]) -> tuple[float, float]:
 def _row(right: Utterance, guess: Utterance, number: int, alignment: Alignment) -> tuple[int, ...]:
     if right.tokens != guess.tokens:
         raise InvalidInput(
-            f"Expected the same words in both, got {' '.join(right.tokens)!r} and "
-            f"{' '.join(guess.tokens)!r} as utterance {number + 1:,}."
+            "Expected the same words in reference and hypothesis, got different words in "
+            f"utterance {number + 1:,}."
         )
     wanted, found = slot_spans(right.slots), slot_spans(guess.slots)
     intent = right.intent == guess.intent
@@ -141,7 +140,7 @@ def score(
     hypothesis: Sequence[Utterance],
     alignment: Alignment = "levenshtein",
 ) -> Scores:
-    """All four.
+    """The four scores.
 
     >>> right = Utterance(tokens=("call", "mum"), slots=("O", "B-who"), intent="call")
     >>> guess = Utterance(tokens=("call", "mum"), slots=("O", "O"), intent="call")
@@ -152,7 +151,7 @@ def score(
 
 
 def relative_change(value: float, baseline: float) -> float:
-    """(value - baseline) / baseline; from nothing to something it is infinite.
+    """(value - baseline) / baseline; infinite if only the baseline is 0.
 
     >>> relative_change(0.3125, baseline=0.25)
     0.25

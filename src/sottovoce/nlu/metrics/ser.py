@@ -1,11 +1,11 @@
 """Semantic error rate: SER = (S + I + D) / (C + S + D), pooled over the corpus.
 
-The items of an utterance are its intent and its slots, each with name and value; so the
-denominator is the slots of the reference and one more an utterance. SER can exceed 1. Items are
-aligned by edit distance (Su et al. 2018); matching slots by their names is the known variant.
+The items of an utterance are its intent and its slots, each with name and value, so the
+denominator is the number of reference slots plus one per utterance. SER can exceed 1. Items are
+aligned by edit distance (Su et al. 2018) or, as a common variant, matched by slot name.
 
-Labels that no BIO scheme allows are read as CoNLL's script reads them: an I-x that continues
-nothing begins a span.
+Invalid BIO labels are read as in CoNLL's evaluation script: an I-x that continues no span starts
+one.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +20,7 @@ from sottovoce.corpora import OUTSIDE, Utterance
 
 
 class SlotSpan(NamedTuple):
-    """Words start to end, without the last, are of this type."""
+    """A span of words: tokens[start:end] has this type."""
 
     start: int
     end: int
@@ -48,9 +48,9 @@ def slot_spans(slots: Sequence[str]) -> list[SlotSpan]:
 
 @dataclass(frozen=True, slots=True)
 class SpanCounts:
-    """Spans that are there, that were found, and that are both, to the word and by type.
+    """Numbers of reference spans, of predicted spans, and of exact matches (bounds and type).
 
-    Where there is nothing to divide by the answer is 0, as seqeval has it.
+    A ratio with denominator 0 is 0, as in seqeval.
 
     >>> found = SpanCounts(reference=4, hypothesis=2, both=1)
     >>> found.precision, found.recall, round(found.f1, 3)
@@ -76,35 +76,36 @@ class SpanCounts:
 
 
 def slot_precision(right: Utterance, guess: Utterance) -> tuple[float, float]:
-    """Of the spans that were found, those that are right; a metric (see `registry`)."""
+    """Correct spans and predicted spans; a metric (see `registry`)."""
     found = set(slot_spans(guess.slots))
     return len(found.intersection(slot_spans(right.slots))), len(found)
 
 
 def slot_recall(right: Utterance, guess: Utterance) -> tuple[float, float]:
-    """Of the spans that are there, those that were found."""
+    """Correct spans and reference spans; a metric (see `registry`)."""
     return slot_precision(guess, right)
 
 
 def spans_by_type(
     reference: Iterable[Sequence[str]], hypothesis: Iterable[Sequence[str]]
 ) -> dict[str, SpanCounts]:
-    """The counts of each slot type, by name; both are labels, utterance by utterance.
+    """Span counts by slot type; both arguments are sequences of labels, one per utterance.
 
     >>> spans_by_type([("B-city", "O")], [("B-city", "B-day")])
     {'city': SpanCounts(reference=1, hypothesis=1, both=1),
      'day': SpanCounts(reference=0, hypothesis=1, both=0)}
     """
-    there: Counter[str] = Counter()
+    expected: Counter[str] = Counter()
     found: Counter[str] = Counter()
     both: Counter[str] = Counter()
     for right, guess in zip(reference, hypothesis, strict=True):
         wanted, given = slot_spans(right), slot_spans(guess)
-        there.update(span.type for span in wanted)
+        expected.update(span.type for span in wanted)
         found.update(span.type for span in given)
         both.update(span.type for span in set(wanted).intersection(given))
     return {
-        name: SpanCounts(there[name], found[name], both[name]) for name in sorted(there | found)
+        name: SpanCounts(expected[name], found[name], both[name])
+        for name in sorted(expected | found)
     }
 
 
@@ -112,18 +113,18 @@ Alignment = Literal["levenshtein", "names"]
 ALIGNMENTS = ("levenshtein", "names")
 
 INTENT = ""
-"""The name of the item that is the intent: no slot is called so."""
+"""The item name of the intent; no slot has an empty name."""
 
 
 class Item(NamedTuple):
-    """One thing that was understood."""
+    """The intent or one slot of an utterance."""
 
     name: str
     value: str
 
 
 def items_of(intent: str, tokens: Sequence[str], slots: Sequence[str]) -> list[Item]:
-    """The intent, then the slots in the order of the words.
+    """The intent, then the slots in word order.
 
     >>> items_of("call", ("ring", "my", "mum"), ("O", "B-who", "I-who"))
     [Item(name='', value='call'), Item(name='who', value='my mum')]
@@ -137,7 +138,7 @@ def items_of(intent: str, tokens: Sequence[str], slots: Sequence[str]) -> list[I
 
 @dataclass(frozen=True, slots=True)
 class SemanticErrors:
-    """Counts that can be added up.
+    """Error counts; the counts of several utterances add up.
 
     >>> errors = SemanticErrors(correct=1, substitutions=1, insertions=2, deletions=2)
     >>> errors.rate
@@ -191,15 +192,15 @@ def semantic_errors(
 
 
 def _by_name(reference: Sequence[Item], hypothesis: Sequence[Item]) -> SemanticErrors:
-    """Items meet those of their own name, equal values first."""
-    there: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    """Match items of the same name, equal values first."""
+    expected: defaultdict[str, Counter[str]] = defaultdict(Counter)
     given: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for items, side in (reference, there), (hypothesis, given):
+    for items, side in (reference, expected), (hypothesis, given):
         for name, value in items:
             side[name][value] += 1
     total = SemanticErrors()
-    for name in there | given:
-        wanted, found = there[name], given[name]
+    for name in expected | given:
+        wanted, found = expected[name], given[name]
         correct = (wanted & found).total()
         left, surplus = wanted.total() - correct, found.total() - correct
         wrong = min(left, surplus)

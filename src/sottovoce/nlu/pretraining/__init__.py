@@ -1,26 +1,26 @@
-"""Encoders made from public material: masked text, and labelled corpora."""
+"""Pretraining of encoders on public data: masked language modelling, and labelled corpora."""
 
-from sottovoce.nlu.pretraining.labelled import LabelledPlan, adapt, chosen
-from sottovoce.nlu.pretraining.loop import Pretrained, Watching
-from sottovoce.nlu.pretraining.making import (
-    has_reading,
-    learn_reading,
-    load_reading,
-    reading_files,
+from sottovoce.nlu.pretraining.job import (
+    fit_readout,
+    has_readout,
+    load_readout,
+    readout_files,
 )
-from sottovoce.nlu.pretraining.masked import Guessing, MaskedPlan, guess
+from sottovoce.nlu.pretraining.labelled import LabelledPlan, adapt, chosen
+from sottovoce.nlu.pretraining.loop import LoopOptions, Pretrained
+from sottovoce.nlu.pretraining.masked import MaskedPlan, MaskedResult, pretrain_masked
 
 __all__ = [
-    "Guessing",
     "LabelledPlan",
+    "LoopOptions",
     "MaskedPlan",
+    "MaskedResult",
     "Pretrained",
-    "Watching",
     "adapt",
     "chosen",
-    "guess",
-    "has_reading",
-    "learn_reading",
-    "load_reading",
-    "reading_files",
+    "fit_readout",
+    "has_readout",
+    "load_readout",
+    "pretrain_masked",
+    "readout_files",
 ]

@@ -1,10 +1,10 @@
-"""Adapt an encoder on public labelled corpora, all at once: one pair of heads for each of them.
+"""Multi-task adaptation of an encoder on public labelled corpora, with separate heads for each.
 
-Corpora disagree about what a slot is, so each has its own heads; what they have in common (where
-a slot begins and ends, what kind of thing a word is) goes into the encoder. Heads that are later
-trained privately on top of it need far fewer noisy steps.
+Corpora differ in their label sets, so each has its own heads; what they have in common (slot
+boundaries, word classes) is learnt by the encoder. Heads that are later trained privately on top
+of it need far fewer noisy steps.
 
-It teaches an encoder to find a slot by what is around it, not by its words alone.
+Swapping slot values teaches the encoder to recognise slots by context, not by their words alone.
 """
 
 import random
@@ -22,15 +22,15 @@ from sottovoce.corpora import OUTSIDE, Utterance
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.base import Prepared, padded
 from sottovoce.nlu.encoders.bert import Bert
-from sottovoce.nlu.pretraining.loop import Pretrained, Watching, of_like_length, run
+from sottovoce.nlu.pretraining.loop import LoopOptions, Pretrained, bucket_by_length, run
 from sottovoce.nlu.schema import Schema
 
 SHARE = 0.7
-"""How likely a value is exchanged in an utterance that is chosen for it."""
+"""Probability that a slot value of an augmented utterance is swapped."""
 
 
 class Values:
-    """What the slots of a corpus were filled with.
+    """The slot values of a corpus, for data augmentation.
 
     >>> corpus = [Utterance(tokens=("call", "mum"), slots=("O", "B-who")),
     ...           Utterance(tokens=("aunt", "ann", "please"), slots=("B-who", "I-who", "O"))]
@@ -46,7 +46,7 @@ class Values:
                     self._of.setdefault(kind, []).append(utterance.tokens[begin:end])
 
     def swap(self, utterance: Utterance, draws: random.Random) -> Utterance:
-        """The utterance with some of its values exchanged for others of the same slot."""
+        """The utterance with some of its slot values replaced by others of the same slot."""
         tokens: list[str] = []
         slots: list[str] = []
         for kind, begin, end in _stretches(utterance.slots):
@@ -60,7 +60,7 @@ class Values:
 
 
 def _stretches(slots: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Slots and what lies between them, in order; between them the name is empty.
+    """Slots and the gaps between them, in order; the name of a gap is empty.
 
     >>> _stretches(["O", "B-a", "I-a", "B-a"])
     [('', 0, 1), ('a', 1, 3), ('a', 3, 4)]
@@ -82,8 +82,8 @@ IGNORED = -100
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledPlan:
-    """`passes` over the corpora, of each of which at most `limit` utterances are taken; from the
-    second pass on, in a part of them (`swapped`) the values of slots are exchanged."""
+    """`passes` over at most `limit` utterances of each corpus; from the second pass on, slot values
+    are swapped in the fraction `swapped` of the utterances."""
 
     passes: int = 2
     limit: int | None = 8000
@@ -112,7 +112,7 @@ class LabelledPlan:
 def chosen(
     corpora: Mapping[str, Sequence[Utterance]], plan: LabelledPlan
 ) -> dict[str, list[Utterance]]:
-    """What of each corpus is learnt from: no utterance twice, and at most `limit` of them.
+    """The training utterances of each corpus: without duplicates, and at most `limit`.
 
     >>> one = Utterance(tokens=("call", "mum"), slots=("O", "B-who"))
     >>> chosen({"calls": [one, one]}, LabelledPlan())["calls"] == [one]
@@ -134,10 +134,10 @@ def adapt(
     encoder: Bert,
     corpora: Mapping[str, Sequence[Utterance]],
     plan: LabelledPlan | None = None,
-    watching: Watching | None = None,
+    loop: LoopOptions | None = None,
 ) -> Pretrained:
-    """Train the encoder in place to label all corpora; take it from `Bert.load` with its last
-    layer. Utterances are cut after `longest` words."""
+    """Train the encoder in place to label all corpora; it must read its last layer, as by default
+    in `Bert.load`. Utterances are truncated to `longest` words."""
     plan = plan or LabelledPlan()
     if not corpora:
         raise InvalidInput("Expected at least one labelled corpus, got none.")
@@ -145,7 +145,7 @@ def adapt(
     taken = chosen(corpora, plan)
     schemas = {name: Schema.of(utterances, ontology=False) for name, utterances in taken.items()}
     model = _MultiTask(encoder, list(schemas.values()))
-    # The table of pieces knows words that no public corpus holds; they should keep their places.
+    # Input embeddings stay frozen, so that pieces absent from these corpora keep their meaning.
     encoder.network.get_input_embeddings().requires_grad_(False)  # type: ignore[operator]
     batches = _batches(taken, plan)
     values = [Values(utterances) for utterances in taken.values()]
@@ -163,12 +163,12 @@ def adapt(
         return model.loss(number, schemas[names[number]], utterances, plan.longest)
 
     rates = [(encoder, plan.learning_rate), (model.heads, plan.head_rate)]
-    with _dropping(encoder, plan.dropout):
-        return run(model, rates, loss_of, len(batches), watching)
+    with _dropout(encoder, plan.dropout):
+        return run(model, rates, loss_of, len(batches), loop)
 
 
 class _MultiTask(nn.Module):
-    """An encoder under the heads of all corpora."""
+    """An encoder with heads for each corpus."""
 
     def __init__(self, encoder: Bert, schemas: Sequence[Schema]) -> None:
         super().__init__()
@@ -207,14 +207,16 @@ class _MultiTask(nn.Module):
 def _batches(
     taken: Mapping[str, Sequence[Utterance]], plan: LabelledPlan
 ) -> list[tuple[int, bool, list[int]]]:
-    """The corpus of every step, whether values are exchanged, and the utterances."""
+    """For each step: the corpus, whether values are swapped, and the utterances."""
     draws = random.Random(plan.seed)
     batches: list[tuple[int, bool, list[int]]] = []
     for number_of_pass in range(plan.passes):
         one_pass = [
             (number, number_of_pass > 0, rows)
             for number, utterances in enumerate(taken.values())
-            for rows in of_like_length([len(u.tokens) for u in utterances], plan.batch_size, draws)
+            for rows in bucket_by_length(
+                [len(u.tokens) for u in utterances], plan.batch_size, draws
+            )
         ]
         draws.shuffle(one_pass)
         batches += one_pass
@@ -222,8 +224,8 @@ def _batches(
 
 
 @contextmanager
-def _dropping(encoder: Bert, share: float) -> Iterator[None]:
-    """With dropout inside of the network, and afterwards without."""
+def _dropout(encoder: Bert, share: float) -> Iterator[None]:
+    """Set the dropout rate of the network inside the block; it is restored afterwards."""
     inside = [module for module in encoder.network.modules() if isinstance(module, nn.Dropout)]
     before = [module.p for module in inside]
     for module in inside:

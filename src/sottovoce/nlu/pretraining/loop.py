@@ -1,6 +1,6 @@
-"""The loop of a pretraining: no privacy, but a time left, checkpoints, and a stop when asked.
+"""The pretraining loop: no privacy, but progress, checkpoints and early stopping.
 
-What is learnt from is public here, so nothing is clipped and nothing is accounted.
+The data is public, so gradients are not clipped per example and nothing is accounted.
 """
 
 import random
@@ -20,15 +20,15 @@ from sottovoce.nlu.fit.loop import Progress
 from sottovoce.training.checkpoint import load_checkpoint, save_checkpoint
 
 POOL = 20
-"""Batches that are sorted by length together: padding is rare, and batches still differ."""
+"""Batches sorted by length together: little padding, and batches still vary."""
 
 
-def of_like_length(
+def bucket_by_length(
     lengths: Sequence[int], batch_size: int, draws: random.Random
 ) -> list[list[int]]:
-    """All numbers of `lengths` once, in batches.
+    """Each index of `lengths` once, in batches of similar length.
 
-    >>> batches = of_like_length([3, 9, 3, 9], 2, random.Random(0))
+    >>> batches = bucket_by_length([3, 9, 3, 9], 2, random.Random(0))
     >>> sorted(sorted(batch) for batch in batches)
     [[0, 2], [1, 3]]
     """
@@ -43,17 +43,17 @@ def of_like_length(
 
 
 SAVES = 20
-"""How often a pretraining is saved on its way."""
+"""Number of checkpoints during pretraining."""
 WARMUP = 0.05
-"""The part of the steps in which the learning rate grows from 0."""
-LONGEST_GRADIENT = 1.0
+"""Fraction of the steps with a linear warm-up of the learning rate."""
+MAX_GRADIENT_NORM = 1.0
 SMOOTHING = 0.05
-"""What the newest loss counts in the loss that is shown."""
+"""Weight of the newest loss in the moving average that is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pretrained:
-    """What a pretraining came to; `stopped` if it was asked to stop before its last step."""
+    """Result of pretraining; `stopped` if it was stopped before its last step."""
 
     steps: int
     loss: float
@@ -62,10 +62,10 @@ class Pretrained:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watching:
-    """Who wants to know of a pretraining, and where it is kept while it runs.
+class LoopOptions:
+    """Checkpointing and callbacks of a pretraining loop.
 
-    `settings` are compared on resuming: a checkpoint continues the pretraining it is of.
+    `settings` are stored in the checkpoint and must be the same on resuming.
     """
 
     checkpoint: Path | None = None
@@ -80,10 +80,10 @@ def run(
     rates: Sequence[tuple[nn.Module, float]],
     loss_of: Callable[[int], Tensor],
     steps: int,
-    watching: Watching | None = None,
+    loop: LoopOptions | None = None,
 ) -> Pretrained:
-    """Minimise `loss_of(step)`, with a learning rate for each of the modules in `rates`."""
-    watching = watching or Watching()
+    """Minimise `loss_of(step)`, with a learning rate per module in `rates`."""
+    loop = loop or LoopOptions()
     if steps < 1:
         raise InvalidInput(f"Expected at least one step of pretraining, got {steps}.")
     groups: list[dict[str, Any]] = [
@@ -93,8 +93,8 @@ def run(
     optimizer = AdamW(groups, lr=0.0, weight_decay=0.01)
     weights = [weight for group in groups for weight in group["params"]]
     step, shown = 0, float("nan")
-    if watching.resume and watching.checkpoint is not None:
-        step, shown = _resume(watching, model, optimizer)
+    if loop.resume and loop.checkpoint is not None:
+        step, shown = _resume(loop, model, optimizer)
     marks = {round(steps * mark / SAVES) for mark in range(1, SAVES)}
     begun, first, stopped = time.monotonic(), step, False
     model.train()
@@ -104,24 +104,24 @@ def run(
         optimizer.zero_grad(set_to_none=True)
         loss = loss_of(step)
         loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(weights, LONGEST_GRADIENT)
+        nn.utils.clip_grad_norm_(weights, MAX_GRADIENT_NORM)
         optimizer.step()
         step += 1
         now = float(loss.detach())
         shown = now if shown != shown else shown + SMOOTHING * (now - shown)
-        stopped = step < steps and watching.should_stop()
-        if watching.checkpoint is not None and (step in marks or stopped):
-            _save(watching, model, optimizer, step, shown)
+        stopped = step < steps and loop.should_stop()
+        if loop.checkpoint is not None and (step in marks or stopped):
+            _save(loop, model, optimizer, step, shown)
         pace = (time.monotonic() - begun) / (step - first)
         left = pace * (steps - step)
-        watching.on_step(Progress(step=step, steps=steps, loss=shown, seconds_left=left))
+        loop.on_step(Progress(step=step, steps=steps, loss=shown, seconds_left=left))
     model.eval()
     seconds = time.monotonic() - begun
     return Pretrained(steps=step, loss=shown, seconds=seconds, stopped=stopped)
 
 
 def _factor(step: int, steps: int) -> float:
-    """A short rise, then straight down.
+    """Linear warm-up, then linear decay.
 
     >>> [round(_factor(step, 100), 2) for step in (0, 4, 50, 99)]
     [0.2, 1.0, 0.5, 0.01]
@@ -130,13 +130,13 @@ def _factor(step: int, steps: int) -> float:
     return min(1.0, (step + 1) / rise) * (1.0 if step < rise else 1 - step / steps)
 
 
-def _save(watching: Watching, model: nn.Module, optimizer: AdamW, step: int, shown: float) -> None:
-    assert watching.checkpoint is not None
+def _save(loop: LoopOptions, model: nn.Module, optimizer: AdamW, step: int, shown: float) -> None:
+    assert loop.checkpoint is not None
     save_checkpoint(
-        watching.checkpoint,
+        loop.checkpoint,
         {
             "sottovoce": __version__,
-            "settings": dict(watching.settings or {}),
+            "settings": dict(loop.settings or {}),
             "model": model.state_dict(),
             "optimizer": optimizer.state_dict(),
             "random": torch.get_rng_state(),
@@ -146,12 +146,13 @@ def _save(watching: Watching, model: nn.Module, optimizer: AdamW, step: int, sho
     )
 
 
-def _resume(watching: Watching, model: nn.Module, optimizer: AdamW) -> tuple[int, float]:
-    assert watching.checkpoint is not None
-    state = load_checkpoint(watching.checkpoint)
-    if state.get("settings") != dict(watching.settings or {}):
+def _resume(loop: LoopOptions, model: nn.Module, optimizer: AdamW) -> tuple[int, float]:
+    assert loop.checkpoint is not None
+    state = load_checkpoint(loop.checkpoint)
+    if state.get("settings") != dict(loop.settings or {}):
         raise InvalidInput(
-            f"Expected the settings and data that {watching.checkpoint} was begun with, got others."
+            f"Expected the settings and data of the checkpoint {loop.checkpoint}, got others: "
+            "pass the same ones, or start in another folder."
         )
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])

@@ -1,7 +1,7 @@
-"""Masked-language-model pretraining: hide a part of the pieces of public text, and guess them.
+"""Masked-language-model pretraining on public text, as the paper did for its small BERT.
 
-As the paper did for its small BERT. Of every 20 pieces 3 are asked for; of these, most are hidden,
-some are replaced by a random piece, and some left, so that every vector has to carry its word.
+15 % of the pieces are predicted; of these, 80 % are masked, 10 % are replaced by a random piece,
+and 10 % are left unchanged.
 """
 
 import math
@@ -17,16 +17,16 @@ from torch.nn import functional
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.bert import Bert
-from sottovoce.nlu.pretraining.loop import Pretrained, Watching, of_like_length, run
+from sottovoce.nlu.pretraining.loop import LoopOptions, Pretrained, bucket_by_length, run
 
-ASKED, HIDDEN, REPLACED = 0.15, 0.8, 0.1
+PREDICTED, MASKED, REPLACED = 0.15, 0.8, 0.1
 MASKS = ("[MASK]", "<mask>")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedPlan:
-    """`passes` over the text in batches of lines, each cut after `longest` pieces; a part of the
-    lines (`held_out`) is kept to measure on."""
+    """`passes` over the lines, each truncated to `longest` pieces; the fraction `held_out` of the
+    lines is used for validation."""
 
     passes: int = 3
     batch_size: int = 64
@@ -49,24 +49,24 @@ class MaskedPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guessing:
-    """What a masked pretraining came to, and the loss on lines it was not trained on."""
+class MaskedResult:
+    """Result of masked pretraining, and the loss on held-out lines."""
 
     pretrained: Pretrained
     valid_loss: float | None
     valid_lines: int
 
 
-def guess(
+def pretrain_masked(
     encoder: Bert,
     lines: Sequence[str],
     plan: MaskedPlan | None = None,
-    watching: Watching | None = None,
-) -> Guessing:
+    loop: LoopOptions | None = None,
+) -> MaskedResult:
     """Train the encoder in place on lines of public text."""
     plan = plan or MaskedPlan()
     torch.manual_seed(plan.seed)
-    model = _Guesser(encoder)
+    model = _MaskedModel(encoder)
     longest = min(plan.longest, encoder.pieces.positions)
     rows = [row for line in lines if len(row := _pieces(encoder, line, longest)) > 2]
     draws = random.Random(plan.seed)
@@ -78,20 +78,20 @@ def guess(
     batches = [
         batch
         for _ in range(plan.passes)
-        for batch in of_like_length([len(row) for row in rows], plan.batch_size, draws)
+        for batch in bucket_by_length([len(row) for row in rows], plan.batch_size, draws)
     ]
 
     def loss_of(step: int) -> Tensor:
         generator = torch.Generator().manual_seed(plan.seed + step)
         return model.loss([rows[number] for number in batches[step]], generator)
 
-    pretrained = run(model, [(model, plan.learning_rate)], loss_of, len(batches), watching)
+    pretrained = run(model, [(model, plan.learning_rate)], loss_of, len(batches), loop)
     valid = None if pretrained.stopped else _measure(model, held_out, plan)
-    return Guessing(pretrained=pretrained, valid_loss=valid, valid_lines=len(held_out))
+    return MaskedResult(pretrained=pretrained, valid_loss=valid, valid_lines=len(held_out))
 
 
-class _Guesser(nn.Module):
-    """An encoder under a head that names pieces; the names are those of the input table."""
+class _MaskedModel(nn.Module):
+    """An encoder with a language-modelling head, tied to the input embeddings."""
 
     def __init__(self, encoder: Bert) -> None:
         super().__init__()
@@ -101,19 +101,19 @@ class _Guesser(nn.Module):
         hidden = int(encoder.network.config.hidden_size)  # type: ignore[union-attr, arg-type]
         if width != hidden:
             raise InvalidInput(
-                f"Expected an encoder whose pieces are as wide as its layers, got {width} and "
-                f"{hidden}."
+                "Expected an encoder whose embeddings are as wide as its layers, got "
+                f"{width} and {hidden}."
             )
         tokenizer = encoder.pieces.tokenizer
         found = [tokenizer.token_to_id(mask) for mask in MASKS]
         if all(number is None for number in found):
-            raise InvalidInput("Expected a tokeniser with the piece [MASK], got one without.")
+            raise InvalidInput("Expected a tokeniser with the token [MASK], got one without it.")
         self.mask: int = next(number for number in found if number is not None)
         self.change = nn.Sequential(nn.Linear(hidden, hidden), nn.GELU(), nn.LayerNorm(hidden))
         self.bias = nn.Parameter(torch.zeros(pieces))
 
     def loss(self, rows: Sequence[Sequence[int]], generator: torch.Generator) -> Tensor:
-        """Mean over the pieces that are asked for."""
+        """Mean loss of the predicted pieces."""
         marks = self.encoder.pieces.marks
         longest = max(len(row) for row in rows)
         pieces = torch.full((len(rows), longest), marks.padding)
@@ -122,21 +122,21 @@ class _Guesser(nn.Module):
         lengths = torch.tensor([len(row) for row in rows])
         there = torch.arange(longest) < lengths[:, None]
         inside = there & (pieces != marks.start) & (pieces != marks.end)
-        asked = inside & (torch.rand(pieces.shape, generator=generator) < ASKED)
+        asked = inside & (torch.rand(pieces.shape, generator=generator) < PREDICTED)
         if not asked.any():
             asked[0, 1] = True
-        shown = self._spoil(pieces, asked, generator)
+        shown = self._corrupt(pieces, asked, generator)
         network = self.encoder.network
         states = network(input_ids=shown, attention_mask=there.long()).last_hidden_state
         table = network.get_input_embeddings().weight  # type: ignore[operator]
         scores = functional.linear(self.change(states[asked]), table, self.bias)
         return functional.cross_entropy(scores, pieces[asked])
 
-    def _spoil(self, pieces: Tensor, asked: Tensor, generator: torch.Generator) -> Tensor:
+    def _corrupt(self, pieces: Tensor, asked: Tensor, generator: torch.Generator) -> Tensor:
         draws = torch.rand(pieces.shape, generator=generator)
         others = torch.randint(len(self.bias), pieces.shape, generator=generator)
-        shown = torch.where(asked & (draws < HIDDEN), self.mask, pieces)
-        return torch.where(asked & (draws >= HIDDEN) & (draws < HIDDEN + REPLACED), others, shown)
+        shown = torch.where(asked & (draws < MASKED), self.mask, pieces)
+        return torch.where(asked & (draws >= MASKED) & (draws < MASKED + REPLACED), others, shown)
 
 
 def _pieces(encoder: Bert, line: str, longest: int) -> list[int]:
@@ -146,8 +146,8 @@ def _pieces(encoder: Bert, line: str, longest: int) -> list[int]:
 
 
 @torch.no_grad()
-def _measure(model: _Guesser, rows: Sequence[Sequence[int]], plan: MaskedPlan) -> float | None:
-    """The mean loss of the same questions every time."""
+def _measure(model: _MaskedModel, rows: Sequence[Sequence[int]], plan: MaskedPlan) -> float | None:
+    """Mean loss on held-out lines, with the same masks each time."""
     if not rows:
         return None
     model.eval()

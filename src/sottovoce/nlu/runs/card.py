@@ -1,7 +1,6 @@
-"""The model card of a run: what it is, what is promised to the people in its data, how good it is.
+"""The model card of a run: description, privacy guarantee, scores and settings.
 
-It is made from the files of the run alone, so it can be made anew when an audit has been added, and
-it needs no torch.
+It is generated from the files of the run, without torch, so it can be regenerated after an audit.
 """
 
 import json
@@ -11,7 +10,7 @@ from typing import Any
 
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
-from sottovoce.nlu.metrics.score_names import SCORE_NAMES
+from sottovoce.nlu.metrics.registry import DISPLAY_NAMES
 from sottovoce.privacy.guarantee import Guarantee, number_from_json, rounded_up
 
 CARD, CONFIG, RUN, AUDIT, LABELS = (
@@ -19,7 +18,7 @@ CARD, CONFIG, RUN, AUDIT, LABELS = (
 )  # fmt: skip
 
 MEASURED = "the published scores on the valid and test parts, about the people in those parts"
-"""In the list of what is not covered, this sentence puts the scores of a run into the open."""
+"""If this sentence is in the not-covered list of a run, its scores are published."""
 AUDITED = (
     "the published audit: its figures were computed from the training and test data, and no "
     "guarantee covers them"
@@ -27,14 +26,14 @@ AUDITED = (
 
 
 def published(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """Keys of run.json that its own statement declares to be published."""
+    """Keys of run.json that its guarantee lists as published."""
     guarantee = run.get("guarantee")
-    said = guarantee.get("not_covered") if isinstance(guarantee, Mapping) else None
-    return ("metrics",) if said and MEASURED in said else ()
+    stated = guarantee.get("not_covered") if isinstance(guarantee, Mapping) else None
+    return ("metrics",) if stated and MEASURED in stated else ()
 
 
 def write_card(folder: str | Path) -> Path:
-    """Make the card of a run folder anew, for instance after an audit."""
+    """Regenerate the card of a run folder, for example after an audit."""
     folder = Path(folder)
     found = {name: _read(folder / name) for name in (RUN, CONFIG, LABELS)}
     audit = _read(folder / AUDIT) if (folder / AUDIT).is_file() else None
@@ -51,7 +50,7 @@ def model_card(
 ) -> str:
     """The card as Markdown, from the JSON of run.json, config.json, labels.json and audit.json.
 
-    `run` is the part that may be shared: what the card is given, it shows.
+    `run` must be the part that may be shared, because the card shows all of it.
     """
     data = run.get("data", {})
     name = data.get("name") or "private utterances"
@@ -103,7 +102,7 @@ def _about(config: Mapping[str, Any], labels: Mapping[str, Any]) -> list[str]:
     encoder = (config.get("model") or {}).get("encoder") or {}
     source = encoder.get("source")
     kind = {
-        "clc": "characters, words and a bidirectional LSTM",
+        "clc": "a character CNN, word embeddings and a bidirectional LSTM",
         "bert": f"a Transformer encoder{f' (from {source})' if source else ''}",
     }.get(encoder.get("kind", ""), "an encoder")
     return [
@@ -117,7 +116,7 @@ def _privacy(run: Mapping[str, Any]) -> list[str]:
     if not run.get("guarantee"):
         return ["**Guarantee.** None is recorded for this run."]
     guarantee = Guarantee.from_json(run["guarantee"])
-    # The lists below say the rest of the sentence.
+    # Assumptions and exclusions are listed below.
     short = Guarantee.from_json(
         {**run["guarantee"], "assumptions": [], "not_covered": []}
     )  # fmt: skip
@@ -125,8 +124,10 @@ def _privacy(run: Mapping[str, Any]) -> list[str]:
     if run.get("user_guarantee"):
         most = (run.get("configuration") or {}).get("max_examples_per_user")
         to_user = {**run["user_guarantee"], "assumptions": [], "not_covered": []}
-        said = Guarantee.from_json(to_user)
-        lines += ["", f"**To a user** with at most {most} examples: {said}"]
+        lines += [
+            "",
+            f"**To a user** with at most {most} examples: {Guarantee.from_json(to_user)}",
+        ]
     claimed = run.get("claimed")
     if claimed:
         lines += ["", f"**Claimed** by the recipe's own arithmetic: {_claim(claimed)}"]
@@ -150,7 +151,7 @@ def _claim(claimed: Mapping[str, Any]) -> str:
 
 def _audit(audit: Mapping[str, Any] | None) -> list[str]:
     if audit is None:
-        return ["", "**Audit.** None is published: `sottovoce audit RUN` attacks the model."]
+        return ["", "**Audit.** None is published: run `sottovoce audit RUN`."]
     lines = []
     bounds = audit.get("bounds") or []
     if bounds:
@@ -172,7 +173,7 @@ def _audit(audit: Mapping[str, Any] | None) -> list[str]:
     lines += [f"**Defect**: {defect}" for defect in audit.get("defects") or []]
     lines += [f"Not compared: {reason}" for reason in audit.get("not_compared") or []]
     if not lines:
-        lines.append("**Audit.** It ran, and holds neither attacks nor bounds.")
+        lines.append("**Audit.** It has neither attacks nor bounds.")
     lines.append(f"Not covered: {AUDITED}.")
     return [part for line in lines for part in ("", line)]
 
@@ -188,7 +189,7 @@ def _scores(metrics: Mapping[str, Any] | None) -> list[str]:
         f"| | {' | '.join(parts)} |",
         f"|---|{'---|' * len(parts)}",
     ]
-    for key, name in SCORE_NAMES.items():
+    for key, name in DISPLAY_NAMES.items():
         cells = [_score(metrics[part].get(key)) for part in parts]
         if any(cells):
             rows.append(f"| {name} | {' | '.join(cells)} |")

@@ -1,4 +1,4 @@
-"""Refusals before the first step: data that no model of intents and slots can be learnt from."""
+"""Checks of the training data before the first step."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,17 +10,17 @@ from sottovoce.privacy.guarantee import Unit
 
 
 def check_trainable(settings: Settings, utterances: Sequence[Utterance]) -> None:
-    """Refuse data without labels, and less of it than one batch.
+    """Refuse data without labels, or with fewer units than one batch.
 
     >>> call = Utterance(tokens=("call", "mum"), slots=("O", "B-who"))
     >>> check_trainable(Settings(), [call, call])
     Traceback (most recent call last):
-    sottovoce.errors.InvalidInput: Expected an intent for every training utterance, got none for
-    'call mum' (2 of 2): add intents, or leave these utterances out.
+    sottovoce.errors.InvalidInput: Expected an intent for every training utterance, got none for 2
+    of 2, the first of them utterance 1: add intents, or leave these utterances out.
     """
     if not utterances:
         raise InvalidInput("Expected labelled utterances to train on, got none.")
-    unlabelled = [utterance for utterance in utterances if not utterance.intent]
+    unlabelled = [number for number, u in enumerate(utterances, 1) if not u.intent]
     if len(unlabelled) == len(utterances) and all({*u.slots} == {OUTSIDE} for u in utterances):
         raise InvalidInput(
             f"Expected labelled utterances to train on, got {len(utterances):,} without intents "
@@ -28,19 +28,19 @@ def check_trainable(settings: Settings, utterances: Sequence[Utterance]) -> None
         )
     if unlabelled:
         raise InvalidInput(
-            "Expected an intent for every training utterance, got none for "
-            f"{unlabelled[0].text[:40]!r} ({len(unlabelled):,} of {len(utterances):,}): add "
-            "intents, or leave these utterances out."
+            f"Expected an intent for every training utterance, got none for {len(unlabelled):,} "
+            f"of {len(utterances):,}, the first of them utterance {unlabelled[0]:,}: add intents, "
+            "or leave these utterances out."
         )
     if settings.unit is not Unit.USER:
         units = len(utterances)
     elif all(utterance.user for utterance in utterances):
         units = len({utterance.user for utterance in utterances})
     else:
-        return  # `owners_of` says who lacks a user
+        return  # `owners_of` reports the missing user
     if units < 2:
         raise InvalidInput(f"Expected at least two {settings.unit}s to train on, got one.")
-    units = max(units, settings.population or 0)  # a batch is a share of the declared population
+    units = max(units, settings.population or 0)  # batches are sampled from the population
     if settings.batch_size is not None and settings.batch_size > units:
         raise InvalidInput(
             f"Expected at least as many {settings.unit}s as the batch size of "
@@ -49,12 +49,12 @@ def check_trainable(settings: Settings, utterances: Sequence[Utterance]) -> None
 
 
 def check_samples(settings: Settings, data: str | Path) -> None:
-    """Refuse samples that are part of the private data: they are learnt without noise."""
+    """Refuse samples that are part of the private data: training on them adds no noise."""
     if settings.samples is None:
         return
     learnt, private = Path(settings.samples).resolve(), Path(data).resolve()
     if learnt.is_relative_to(private) or private.is_relative_to(learnt):
         raise InvalidInput(
-            f"Expected public samples, got {settings.samples}, which is or holds a part of the "
-            "data that is to be protected."
+            f"Expected public samples, got {settings.samples}, which contains or is part of the "
+            "private data."
         )

@@ -1,7 +1,7 @@
-"""From settings and a corpus to a trained, measured model: what `sottovoce train` does.
+"""Train and evaluate a model from settings and a corpus: the implementation of `sottovoce train`.
 
-The command line, the tuning, the utility studies and the reference models of an audit all call
-`train`, so that they cannot differ in how a model is made.
+The command line, tuning, utility studies and the reference models of an audit all call `train`, so
+they build models in the same way.
 """
 
 import platform
@@ -22,14 +22,14 @@ from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import RunFolder
 from sottovoce.nlu.fit.data import Encodings
 from sottovoce.nlu.fit.factory import LEDGER, Built, build
-from sottovoce.nlu.fit.loop import Fitted, Progress, fit, own_checkpoint
+from sottovoce.nlu.fit.loop import Fitted, Progress, fit, rank_checkpoint
 from sottovoce.nlu.fit.settings import Settings
 from sottovoce.nlu.fit.warm_start import SampleSet, read_samples, warm_start_from
 from sottovoce.nlu.metrics.bootstrap import intervals
 from sottovoce.nlu.metrics.scores import count
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.runs.card import MEASURED
-from sottovoce.nlu.runs.searched import Searched
+from sottovoce.nlu.runs.search_cost import SearchCost
 from sottovoce.nlu.schema import Schema
 from sottovoce.privacy.groups import group_guarantee
 from sottovoce.privacy.guarantee import SEEDED_STAMP, Guarantee, Relation, Unit, number_to_json
@@ -38,7 +38,7 @@ from sottovoce.training import Method, Plan, Worker
 
 CHECKPOINT = "checkpoint.pt"
 FEW_USERS = 10
-"""Fewer users than this, with more than this many records each, are taken for roles."""
+"""Fewer users than this, with more than this many records each, are assumed to be roles."""
 
 PUBLIC_LABELS = "the names of intents and slots, and which slots an intent may carry, are public"
 SIZE_SEEN = "the number of {unit}s, which set the sampling rate and delta (declare a population)"
@@ -46,7 +46,7 @@ SIZE_SEEN = "the number of {unit}s, which set the sampling rate and delta (decla
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """A trained model, and the run.json that tells how it was made and what it cost."""
+    """A trained model, and its run.json: configuration, guarantee and ledger."""
 
     model: JointModel
     run: dict[str, Any]
@@ -61,16 +61,16 @@ def train(
     folder: Path | None = None,
     resume: bool = False,
     publish_metrics: bool = False,
-    search: Searched | None = None,
+    search: SearchCost | None = None,
     on_step: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Trained:
-    """Train on the train part and measure on the others.
+    """Train on the train part and evaluate on the others.
 
-    With a `folder`, the ledger and checkpoints are kept there while it runs (the finished model is
-    written by `sottovoce.nlu.runs.run`). Without a `schema` the labels are read off the train part.
-    With `publish_metrics` the scores are listed as not covered, and the run shows them. The ledger
-    takes over what the `search` for these settings has spent.
+    With a `folder`, the ledger and checkpoints are stored there during training (the finished model
+    is written by `sottovoce.nlu.runs.run`). Without a `schema`, labels are inferred from the train
+    part. With `publish_metrics`, the run publishes the scores and lists them as not covered. The
+    cost of the `search` for these settings is added to the ledger.
     """
     schema = schema or Schema.of(parts.train)
     check_labels(schema, parts.train)
@@ -79,13 +79,13 @@ def train(
     population = len(set(owners))
     plan = settings.plan(population)
     if search is not None and search.ledger is not None:
-        _check_payable(search.ledger, plan)
+        _check_chargeable(search.ledger, plan)
     _seed_weights(settings.seed)
     built = build(settings, schema, parts.train, owners, plan, folder)
     plan = built.plan
     samples = None if settings.samples is None else read_samples(settings.samples, schema)
     checkpoint = None if folder is None else RunFolder(folder).private(CHECKPOINT)
-    begun = resume and checkpoint is not None and own_checkpoint(checkpoint).exists()
+    begun = resume and checkpoint is not None and rank_checkpoint(checkpoint).exists()
     if samples is not None and not begun:
         warm_start_from(
             samples, built.model, settings.optimisation(),
@@ -115,7 +115,7 @@ def train(
     run = _run(settings, parts, plan, fitted)
     if samples is not None:
         run["samples"] = samples.to_json()
-    # A run that was stopped goes on later; of several workers one is enough to measure.
+    # A stopped run is evaluated when it is finished, and only by the first worker.
     measured = () if fitted.stopped or Worker.this().rank > 0 else ("valid", "test")
     for part in measured:
         if utterances := getattr(parts, part):
@@ -124,7 +124,7 @@ def train(
 
 
 def check_labels(schema: Schema, utterances: Sequence[Utterance]) -> None:
-    """Refuse utterances that the schema rules out: a model could only learn that it is wrong.
+    """Refuse utterances with labels that the schema does not allow: the model cannot learn them.
 
     >>> call = Utterance(tokens=("call", "mum"), slots=("O", "B-who"), intent="call")
     >>> bare = Schema(intents=("call",), slot_types=("who",), slots_of={"call": frozenset()},
@@ -152,18 +152,18 @@ def check_labels(schema: Schema, utterances: Sequence[Utterance]) -> None:
 
 
 def owners_of(utterances: Sequence[Utterance], unit: Unit) -> list[str]:
-    """Who is protected, for each utterance: itself, or its user.
+    """The protected unit of each utterance: the utterance itself, or its user.
 
     >>> owners_of([Utterance(tokens=("stop",), slots=("O",), user="ann")], Unit.USER)
     ['ann']
     """
     if _validate.choice("unit", unit, Unit) is not Unit.USER:
         return [str(number) for number in range(len(utterances))]
-    for utterance in utterances:
+    for number, utterance in enumerate(utterances, 1):
         if not utterance.user:
             raise InvalidInput(
-                "Expected a user in every training record to protect users, got none for "
-                f"{utterance.text[:40]!r}; add users, or protect examples (--unit example)."
+                "Expected a user in every training record to protect users, got none in utterance "
+                f"{number:,}: add users, or protect examples (--unit example)."
             )
     users = [utterance.user for utterance in utterances]
     _check_persons(users)
@@ -171,9 +171,9 @@ def owners_of(utterances: Sequence[Utterance], unit: Unit) -> list[str]:
 
 
 def check_examples_per_user(utterances: Sequence[Utterance], most: int | None) -> None:
-    """Refuse data in which somebody has more examples than the statement for users allows.
+    """Refuse data in which a user has more examples than the user guarantee allows.
 
-    Records that name no user are taken on trust: the statement says what it assumes.
+    Records without a user are not checked; the guarantee states this assumption.
     """
     examples = Counter(utterance.user for utterance in utterances if utterance.user)
     if most is not None and any(count > most for count in examples.values()):
@@ -185,19 +185,18 @@ def check_examples_per_user(utterances: Sequence[Utterance], most: int | None) -
 
 
 def _check_persons(users: Sequence[str]) -> None:
-    """Refuse roles: protecting "agent" as if it were one user would protect none of the callers."""
+    """Refuse roles: protecting "agent" as one user would not protect any caller."""
     distinct = sorted(set(users))
     if role := next((user for user in distinct if is_role(user)), None):
         raise InvalidInput(
             f"Expected persons in the field user to protect users, got {role!r}, which is a role "
-            "or nobody: write in user who it is, or protect examples (--unit example)."
+            "or a placeholder: identify the persons in user, or protect examples (--unit example)."
         )
     if len(distinct) < FEW_USERS and len(users) > FEW_USERS * len(distinct):
         raise InvalidInput(
             f"Expected at least {FEW_USERS} users to protect users, got {len(distinct)} in "
-            f"{len(users):,} records, such as {distinct[0]!r}: a role, a channel or a speaker "
-            "number is not a person; write in user who it is, or protect examples "
-            "(--unit example)."
+            f"{len(users):,} records: a role, a channel or a speaker number is not a person; "
+            "identify the persons in user, or protect examples (--unit example)."
         )
 
 
@@ -216,22 +215,22 @@ def evaluate(model: JointModel, utterances: Sequence[Utterance]) -> dict[str, An
     }
 
 
-def _check_payable(spent: Ledger, plan: Plan) -> None:
-    """Refuse before the first step what could not be added to the ledger after the last."""
+def _check_chargeable(spent: Ledger, plan: Plan) -> None:
+    """Refuse, before the first step, a search whose cost cannot be added to the ledger."""
     private = plan.method is not Method.SGD
     relation = plan.neighbours if private else Relation.ADD_OR_REMOVE
     if (spent.unit, spent.relation) != (plan.unit, relation):
         raise InvalidInput(
             f"Expected to protect one {spent.unit} under {spent.relation}, as the search for these "
-            f"settings did, got one {plan.unit} under {relation}: its cost cannot be added; tune "
-            "again."
+            f"settings did, got one {plan.unit} under {relation}: the costs cannot be added, so "
+            "tune again."
         )
 
 
 def _with_search(fitted: Fitted, spent: Ledger, plan: Plan, folder: Path | None) -> Fitted:
-    """The training and the search for its settings, in one ledger.
+    """Add the search for the settings to the ledger of the training.
 
-    The search comes last: a training counts the steps in its ledger when it is resumed.
+    It is added last, because a resumed training counts the steps in its ledger.
     """
     path = None if folder is None or not Worker.this().alone else folder / LEDGER
     if path is None:
@@ -300,20 +299,20 @@ def _run(settings: Settings, parts: Parts, plan: Plan, fitted: Fitted) -> dict[s
 
 
 def user_guarantee(most: int, plan: Plan, fitted: Fitted) -> Guarantee:
-    """What the training is worth to a user with at most so many examples."""
+    """The guarantee for a user with at most `most` examples."""
     return group_guarantee(
         fitted.ledger.entries,
         group_size=most,
         relation=fitted.ledger.relation,
         delta=plan.delta,
-        population=plan.population,  # there are no more users than examples
+        population=plan.population,  # an upper bound: there are no more users than examples
         assumptions=fitted.guarantee.assumptions,
         not_covered=fitted.guarantee.not_covered,
     )
 
 
 def versions() -> dict[str, str]:
-    """What the model was made with."""
+    """Versions of the packages used."""
     found = {"sottovoce": __version__, "python": platform.python_version()}
     for package in ("torch", "transformers"):
         try:
@@ -324,7 +323,7 @@ def versions() -> dict[str, str]:
 
 
 def _seed_weights(seed: int | None) -> None:
-    """Initial weights are no secret, but two runs should not start alike unless asked to."""
+    """Initial weights are not secret, but runs should differ unless a seed is set."""
     if seed is None:
         torch.seed()
     else:

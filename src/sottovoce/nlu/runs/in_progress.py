@@ -1,6 +1,6 @@
-"""A run folder while it is trained: begun once, resumed as it was begun, then saved and cleared.
+"""A run folder during training: created once, resumed with the same settings, saved at the end.
 
-`sottovoce train` and `sottovoce.nlu.train` both call `train_into`, so they write the same folder.
+`sottovoce train` and `sottovoce.nlu.train` both call `train_into`, so they write the same files.
 """
 
 import json
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from sottovoce.nlu.fit.loop import Progress
     from sottovoce.nlu.fit.settings import Settings
     from sottovoce.nlu.runs.experiment import Trained
-    from sottovoce.nlu.runs.searched import Searched
+    from sottovoce.nlu.runs.search_cost import SearchCost
     from sottovoce.nlu.schema import Schema
     from sottovoce.privacy.ledger import Ledger
 
 BEGUN, LEDGER, CANARIES = "settings.json", "ledger.jsonl", "canaries.jsonl"
-_BEFORE_THE_FIRST_STEP = {BEGUN, CANARIES, KEY, LOCK, NOTICE}
-"""A training that was refused before its first step leaves these in private/: nothing was spent."""
+_WRITTEN_BEFORE_STEPS = {BEGUN, CANARIES, KEY, LOCK, NOTICE}
+"""Files in private/ of a training that was refused before its first step: nothing was spent."""
 
 
 def train_into(
@@ -37,14 +37,14 @@ def train_into(
     plant: "Callable[[Parts], Parts] | None" = None,
     resume: bool = False,
     publish_metrics: bool = False,
-    search: "Searched | None" = None,
+    search: "SearchCost | None" = None,
     on_step: "Callable[[Progress], None] | None" = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> "Trained":
-    """Train a model and save it as a run in `folder`; a run that was stopped can be resumed.
+    """Train a model and save it as a run in `folder`; a stopped run can be resumed.
 
-    `source` says where the data came from; it is kept in private/. `plant` adds canaries to the
-    parts once the folder was begun. Under torchrun every rank calls this and rank 0 writes.
+    `source` describes the origin of the data; it is stored in private/. `plant` adds canaries to
+    the parts after the folder was created. Under torchrun every rank calls this and rank 0 writes.
     """
     from sottovoce.nlu.runs.experiment import train
     from sottovoce.nlu.runs.run import save_run
@@ -91,22 +91,22 @@ def begin(
     *,
     resume: bool,
 ) -> None:
-    """Note in the folder what is trained on what, or check that it is the run to continue.
+    """Record settings and data in the folder, or check that they match the run to resume.
 
-    `hashes` are keyed hashes (see `hash_records`) of what the training reads.
+    `hashes` are keyed hashes (see `hash_records`) of the training data and the labels.
     """
     asked = {"settings": dict(settings), "source": dict(source), "hashes": dict(hashes)}
     check_folder(folder, resume=resume)
     if resume:
-        _check_the_same(folder, asked)
+        _check_unchanged(folder, asked)
         return
     RunFolder(folder).write_private(BEGUN, asked)
 
 
 def check_folder(folder: Path, *, resume: bool) -> None:
-    """Refuse a folder that something has been written to: its ledger must not be begun anew.
+    """Refuse a folder that is not empty, because a ledger must not be restarted.
 
-    A run that is resumed needs one that was begun.
+    With `resume`, refuse a folder without an interrupted run.
     """
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"Expected a folder to write to, got the file {folder}.")
@@ -120,7 +120,7 @@ def check_folder(folder: Path, *, resume: bool) -> None:
         return
     others = sorted({path.name for path in folder.iterdir()} - {PRIVATE})
     if (folder / PRIVATE).is_dir():
-        kept = {path.name for path in (folder / PRIVATE).iterdir()} - _BEFORE_THE_FIRST_STEP
+        kept = {path.name for path in (folder / PRIVATE).iterdir()} - _WRITTEN_BEFORE_STEPS
         others += sorted(f"{PRIVATE}/{name}" for name in kept)
     if not others:
         return
@@ -137,7 +137,7 @@ def check_folder(folder: Path, *, resume: bool) -> None:
 
 
 def hash_records(folder: Path, utterances: "Iterable[Utterance]") -> str:
-    """A keyed hash of training records in their order: it tells a resumed run that they changed."""
+    """A keyed hash of training records in order, to detect changes on resuming."""
     return RunFolder(folder).keyed_hash_of(
         json.dumps([u.tokens, u.slots, u.intent, u.user], ensure_ascii=True).encode() + b"\n"
         for u in utterances
@@ -150,7 +150,7 @@ def hash_schema(folder: Path, schema: "Schema") -> str:
 
 
 def merged(ledger: "Ledger", folder: Path) -> Path | None:
-    """The ledger of a run that several workers trained, as one file; None if one is there."""
+    """Write the merged ledger of several workers to one file; None if the file exists."""
     if (folder / LEDGER).exists():
         return None
     ledger.save(folder / LEDGER)
@@ -158,13 +158,13 @@ def merged(ledger: "Ledger", folder: Path) -> Path | None:
 
 
 def clear(folder: Path) -> None:
-    """Remove what only an unfinished run needs."""
+    """Remove the files that only an unfinished run needs."""
     for pattern in ("checkpoint*.pt", "vocabulary.json"):
         for path in (folder / PRIVATE).glob(pattern):
             path.unlink()
 
 
-def _check_the_same(folder: Path, asked: Mapping[str, Any]) -> None:
+def _check_unchanged(folder: Path, asked: Mapping[str, Any]) -> None:
     path = folder / PRIVATE / BEGUN
     try:
         begun = json.loads(path.read_text(encoding="utf-8"))
@@ -184,7 +184,6 @@ def _check_the_same(folder: Path, asked: Mapping[str, Any]) -> None:
     for name in sorted(hashes.keys() | asked["hashes"].keys()):
         if hashes.get(name) != asked["hashes"].get(name):
             raise InvalidInput(
-                f"Expected the {name} that the interrupted run in {folder} was begun with, got "
-                "others: the steps so far were paid for the old ones, so restore them, or train "
-                "anew in another folder."
+                f"Expected the {name} of the interrupted run in {folder}, got others: the ledger "
+                "covers the steps on the old ones, so restore them, or train in another folder."
             )

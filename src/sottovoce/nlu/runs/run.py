@@ -1,4 +1,4 @@
-"""A run folder: a trained model with everything that is needed to use it and to judge it.
+"""A run folder: a trained model with everything needed to use and to assess it.
 
 | file | holds |
 |---|---|
@@ -6,13 +6,13 @@
 | config.json | the architecture, and the hash of the weights |
 | labels.json | the schema |
 | tokenizer.json or words.json | the encoder's vocabulary |
-| run.json | how it was trained and what it cost |
+| run.json | configuration, guarantee and cost of the training |
 | ledger.jsonl | the privacy ledger, as it was written during training |
 | README.md | the model card |
-| private/ | exact counts, times, losses, scores, audits: what no guarantee covers |
+| private/ | exact counts, times, losses, scores, audits: not covered by any guarantee |
 
-Everything but `private/` may be shared (see `sottovoce.io.run_folder`). Saving is all or nothing
-(see `staging`): a save that is killed leaves the old run whole.
+Everything but `private/` may be shared (see `sottovoce.io.run_folder`). Saving is atomic (see
+`staging`): if it is interrupted, the old run stays intact.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ _ENCODER = "encoder."
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A run from disk, its model ready to predict; `run` is the part that may be shared."""
+    """A loaded run, with its model in evaluation mode; `run` is the part that may be shared."""
 
     model: JointModel
     schema: Schema
@@ -58,11 +58,11 @@ def save_run(
     ledger: str | Path | None = None,
     self_contained: bool = True,
 ) -> None:
-    """Write a run; LoRA is merged into plain weights, and `model` stays as it is.
+    """Write a run; LoRA is merged into plain weights, and `model` is not changed.
 
     Scores go to `private/` unless the guarantee lists them as published and not covered. `ledger`
-    is copied into the folder if it is not there already. Without `self_contained`, weights
-    that equal those of the public encoder are left out and only named, with a hash.
+    is copied into the folder if it is not already there. Without `self_contained`, weights that
+    equal those of the public encoder are replaced by a reference with a hash.
     """
     folder = Path(folder)
     state = {name: x.detach().cpu().clone() for name, x in merged_state(model).items()}
@@ -107,19 +107,19 @@ def save_run(
 
 
 def load_run(folder: str | Path) -> LoadedRun:
-    """Read a run back; a folder that is damaged or of something else is refused."""
+    """Load a run; a damaged folder, or one that is not a run, is refused."""
     folder = Path(folder)
     if not find(folder, CONFIG).is_file():
         raise InvalidInput(f"Expected a run folder with {CONFIG} at {folder}, found none.")
     config = _read_json(find(folder, CONFIG))
     if not isinstance(config, dict) or "sottovoce" not in config or "model" not in config:
         raise InvalidInput(
-            f"Expected a run of sottovoce in {folder}, but its {CONFIG} is of something else."
+            f"Expected a run of sottovoce in {folder}, but its {CONFIG} has another format."
         )
     if config.get("format") != FORMAT:
         raise InvalidInput(
             f"Expected a run in format {FORMAT} in {folder}, got {config.get('format')!r}, written "
-            f"by sottovoce {config['sottovoce']}; use that version."
+            f"by sottovoce {config['sottovoce']}: use that version."
         )
     schema = Schema.from_json(_read_json(find(folder, LABELS)))
     run = _read_json(find(folder, RUN))
@@ -131,7 +131,7 @@ def load_run(folder: str | Path) -> LoadedRun:
 
 
 def _audit_of(folder: Path, config: Mapping[str, Any]) -> Any:
-    """The published audit in the folder, if it is of these very weights."""
+    """The published audit in the folder, if it is of the same weights."""
     if not (folder / AUDIT).is_file() or not _of_these_weights(folder, config):
         return None
     return _read_json(folder / AUDIT)
@@ -149,8 +149,8 @@ def _model(folder: Path, config: dict[str, Any], schema: Schema) -> JointModel:
     try:
         if hashlib.sha256(weights).hexdigest() != config["weights"]["sha256"]:
             raise InvalidInput(
-                f"Expected the weights that belong to {folder / CONFIG}, got others or a part of "
-                f"them in {WEIGHTS}; save the run again."
+                f"Expected the weights whose hash is in {folder / CONFIG}, got other or incomplete "
+                f"weights in {WEIGHTS}: save the run again."
             )
         vocabulary = {name: _read(find(folder, name)) for name in map(_plain, config["files"])}
         model = JointModel.from_json(config["model"], schema, vocabulary)
@@ -163,18 +163,18 @@ def _model(folder: Path, config: dict[str, Any], schema: Schema) -> JointModel:
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as problem:
         reason = " ".join(str(problem).split())[:200]
         raise InvalidInput(
-            f"Expected a whole run in {folder}, but it cannot be put together: {reason}"
+            f"Expected a complete run in {folder}, but it cannot be loaded: {reason}"
         ) from problem
     return model
 
 
 def _leave_out_public(model: JointModel, state: dict[str, Tensor]) -> dict[str, Any]:
-    """Remove from the state what the public encoder has as well; say where that is."""
+    """Remove the weights of the public encoder from the state; return a reference to them."""
     source = getattr(model.encoder, "source", None)
     if source is None:
         raise InvalidInput(
-            "Expected an encoder that was loaded from somewhere to refer to, got one that was not; "
-            "save the run self-contained."
+            "Expected an encoder loaded from a folder or the hub, to refer to, got another: save "
+            "the run self-contained."
         )
     public = _public_state(source)
     same = sorted(
@@ -194,7 +194,7 @@ def _public(reference: Mapping[str, Any], state: Mapping[str, Tensor]) -> dict[s
     if _fingerprint(found) != reference["sha256"]:
         raise InvalidInput(
             f"Expected the public encoder {reference['source']} as it was when the run was saved, "
-            "got other weights; find the same version of it."
+            "got other weights: install that version of it."
         )
     return found
 
@@ -233,7 +233,7 @@ def _decoded(content: bytes) -> dict[str, Tensor]:
 
 
 def _plain(name: str) -> str:
-    """A name from config.json may not lead out of the folder."""
+    """Refuse a name in config.json that points outside the folder."""
     if Path(name).name != name:
         raise InvalidInput(f"Expected names of files in the run folder, got {name!r}.")
     return name
@@ -259,7 +259,7 @@ def _json(data: object) -> bytes:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity: a number that is not finite is written as its name."""
+    """Replace numbers that are not finite, which JSON cannot represent, by their names."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):

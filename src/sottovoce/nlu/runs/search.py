@@ -1,8 +1,8 @@
-"""Search for settings on validation data: a grid of trials, each kept, and what choosing cost.
+"""Grid search for settings on validation data, and its privacy cost.
 
-Every trial is a whole training on the private data. Its model is thrown away, but which trial was
-best is told, so the search is either charged (all trials in one ledger, which the training with
-the best settings continues) or listed as not covered.
+Every trial is a complete training on the private data. Its model is discarded, but the best
+settings are released, so the search is either charged (all trials in one ledger, which is added to
+that of the final training) or listed as not covered.
 """
 
 import hashlib
@@ -18,9 +18,9 @@ from sottovoce.corpora.splits import Parts
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.nlu.fit.recipes import default_recipe
-from sottovoce.nlu.fit.settings import PAID, Settings
+from sottovoce.nlu.fit.settings import DP, Settings
 from sottovoce.nlu.runs.experiment import train
-from sottovoce.nlu.runs.searched import VALID_READ, Searched
+from sottovoce.nlu.runs.search_cost import VALID_READ, SearchCost
 from sottovoce.nlu.schema import Schema
 from sottovoce.privacy.accounting import account, several_runs
 from sottovoce.privacy.guarantee import Guarantee
@@ -32,21 +32,21 @@ from sottovoce.training.private import NOT_CHARGED
 
 CLIP_NORMS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
 NOISE_MULTIPLIERS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
-"""The paper names the ends of this range only."""
+"""The paper states only the ends of this range."""
 TAUS = {
     Decay.NONE: (),
     Decay.LINEAR: (0.02, 0.05, 0.07, 0.1, 0.3, 0.5, 0.7, 0.9),
     Decay.EXPONENTIAL: (0.01, 0.02, 0.05, 0.08, 0.1, 0.2, 0.35, 0.5),
 }
 RATE_FACTORS = (0.3, 1.0, 3.0)
-"""Times the recipe's learning rate, of which the paper says nothing."""
+"""Multiples of the recipe's learning rate; the paper does not state its own."""
 
 GRID_FIXED = "the grid of {count} trials was fixed without a look at the private data"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Values to try; an empty one leaves the setting as it is."""
+    """Values to try for each setting; an empty tuple keeps the setting."""
 
     clip_norm: tuple[float, ...] = ()
     noise_multiplier: tuple[float, ...] = ()
@@ -55,7 +55,7 @@ class Grid:
 
     @classmethod
     def of_paper(cls, settings: Settings) -> Self:
-        """The paper's grids, as far as the settings leave them open.
+        """The paper's grid for the settings that are not fixed.
 
         >>> len(Grid.of_paper(Settings(method=Method.EDP_SGD, decay=Decay.LINEAR)).around(
         ...     Settings(method=Method.EDP_SGD, decay=Decay.LINEAR)))
@@ -74,10 +74,10 @@ class Grid:
         )
 
     def around(self, settings: Settings) -> list[Settings]:
-        """Settings for every combination; those that contradict each other are refused."""
+        """Settings for every combination of values."""
         axes = {name: values for name, values in vars(self).items() if values}
         if "tau" in axes and settings.decay is Decay.NONE:
-            raise InvalidInput("Expected a decay to try values of tau with, got none.")
+            raise InvalidInput("Expected a decay with values of tau to try, got none: set decay.")
         return [
             replace(settings, **dict(zip(axes, values, strict=True)))
             for values in product(*axes.values())
@@ -86,7 +86,7 @@ class Grid:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A training that was tried: its settings, its scores on the valid part, its cost."""
+    """A finished trial: settings, scores on the valid part, and cost."""
 
     settings: Settings
     scores: dict[str, Any]
@@ -109,7 +109,7 @@ class Trial:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a trial back; one that cannot be read is not silently tried again."""
+        """Read a finished trial; an unreadable file is an error, and the trial is not repeated."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             return cls(
@@ -121,13 +121,13 @@ class Trial:
             )
         except (ValueError, KeyError, TypeError, AttributeError, InvalidInput) as problem:
             raise InvalidInput(
-                f"Expected a finished trial in {path}, but it cannot be read: delete it to train "
-                "it again."
+                f"Expected a finished trial in {path}, but it cannot be read: delete the file to "
+                "repeat the trial."
             ) from problem
 
 
 def chosen(trials: Sequence[Settings], limit: int | None) -> list[Settings]:
-    """All trials, or so many of them, drawn uniformly and kept in order."""
+    """All trials, or a uniform sample of `limit` of them, in order."""
     if limit is None or limit >= len(trials):
         return list(trials)
     places = NoiseSource().words(len(trials)).argsort(kind="stable")[:limit]
@@ -142,9 +142,11 @@ def run_trials(
     *,
     on_trial: Callable[[int, Trial], None] = lambda *_: None,
 ) -> list[Trial]:
-    """Train every trial and score it on the valid part alone; finished ones are read from disk."""
+    """Train each trial and score it on the valid part; finished trials are read from disk."""
     if not parts.valid:
-        raise InvalidInput(f"Expected a valid part in {parts.name} to choose by, found none.")
+        raise InvalidInput(
+            f"Expected a valid part in {parts.name} to compare settings on, found none."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     done = []
     for number, settings in enumerate(trials, 1):
@@ -161,10 +163,10 @@ def run_trials(
     return done
 
 
-def searched(trials: Sequence[Trial], *, charge: bool) -> Searched:
-    """What a search did to the data; with `charge` all trials are in one ledger."""
+def search_cost(trials: Sequence[Trial], *, charge: bool) -> SearchCost:
+    """The privacy cost of a search; with `charge`, all trials are in one ledger."""
     if not charge:
-        return Searched(trials=len(trials), ledger=None)
+        return SearchCost(trials=len(trials), ledger=None)
     first = trials[0].ledger
     ledger = Ledger.of(
         several_runs(trial.ledger.entries for trial in trials),
@@ -184,15 +186,16 @@ def searched(trials: Sequence[Trial], *, charge: bool) -> Searched:
             VALID_READ,
         ],
     )
-    return Searched(trials=len(trials), ledger=ledger)
+    return SearchCost(trials=len(trials), ledger=ledger)
 
 
 def guarantee_of_choice(
-    search: Searched, best: Trial, *, population: int | None = None
+    search: SearchCost, best: Trial, *, population: int | None = None
 ) -> Guarantee:
-    """What holds for a model that is trained with the best settings, its own training included.
+    """The guarantee of a model trained with the best settings, including the final training.
 
-    That training will do what the trial did, so a charged search is that ledger and one more trial.
+    The final training costs as much as the best trial, so a charged search is its ledger plus one
+    more trial.
     """
     own = best.guarantee
     if search.ledger is None:
@@ -210,8 +213,8 @@ def guarantee_of_choice(
 
 def _run(settings: Settings, parts: Parts, schema: Schema) -> Trial:
     with TemporaryDirectory() as folder:
-        # A vocabulary is paid for in a ledger, which needs a place.
-        place = Path(folder) if settings.vocabulary == PAID else None
+        # A private vocabulary is charged to a ledger on disk.
+        place = Path(folder) if settings.vocabulary == DP else None
         trained = train(settings, parts, schema, folder=place)
     return Trial(
         settings=settings,

@@ -1,4 +1,4 @@
-"""The three domains. Each is a file of its slots, named parts of templates, and intents."""
+"""The three domains. Each is a TOML file with slots, named parts of templates, and intents."""
 
 import tomllib
 from functools import cache

@@ -1,7 +1,7 @@
-"""The kinds of values of all domains, as data.
+"""The kinds of slot values of all domains.
 
-Values overlap on purpose, so that a word alone does not tell its slot: `paris` is a city and a
-first name, `may` a month and a surname, `call` part of a title.
+Values overlap on purpose, so that a word alone does not determine its slot: `paris` is a city and
+a first name, `may` a month and a surname, `call` part of a title.
 """
 
 from sottovoce.corpora.synthetic.kinds.amounts import AMOUNTS

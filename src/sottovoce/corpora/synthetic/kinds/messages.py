@@ -1,4 +1,4 @@
-"""What is written to whom, and by what means."""
+"""Messages, recipients and channels."""
 
 from sottovoce.corpora.synthetic.values import Kind
 

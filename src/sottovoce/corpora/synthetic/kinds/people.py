@@ -1,7 +1,8 @@
-"""People, how to reach them, and where they live.
+"""Names, contact details and addresses.
 
 Telephone numbers are fictional (555-01xx of the North American plan; 020 7946 0xxx and 07700 900xxx
-of the British one, which are kept for drama), and e-mail addresses end in `.example` (RFC 2606).
+of the British one, which are reserved for drama), and e-mail addresses end in `.example` (RFC
+2606).
 """
 
 from sottovoce.corpora.synthetic.values import Kind

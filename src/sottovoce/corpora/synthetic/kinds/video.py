@@ -1,4 +1,4 @@
-"""Titles made by a small grammar, artists, genres. Services and cinemas are invented."""
+"""Titles, artists and genres. Services and cinemas are invented."""
 
 from sottovoce.corpora.synthetic.values import Kind
 

@@ -1,10 +1,10 @@
-"""From public files to a folder with an encoder: what `sottovoce pretrain` does.
+"""From public files to an encoder folder: the implementation of `sottovoce pretrain`.
 
-The folder holds the encoder as transformers reads it, a record of every public source
-(pretraining.json), and for an adapted encoder the public statistics that heads read it with.
+The folder holds the encoder in the format of transformers, a record of all public sources
+(pretraining.json), and for an adapted encoder the public statistics of its readout.
 
-Means and directions are taken from the public text the encoder was adapted on, once, so a private
-training that starts from the folder needs no public text of its own.
+The statistics are estimated once, from the public text that the encoder was adapted on, so a
+private training that uses the folder needs no other public text.
 """
 
 import json
@@ -22,15 +22,15 @@ from sottovoce.io.staging import find, settle, write_together
 from sottovoce.nlu.encoders.bert import Bert, Summary, save_encoder
 from sottovoce.nlu.encoders.whitening import Readout, ReadoutPlan
 from sottovoce.nlu.fit.loop import Progress
-from sottovoce.nlu.fit.recipes import reading_for
+from sottovoce.nlu.fit.recipes import readout_recipe
 from sottovoce.nlu.pretraining.labelled import LabelledPlan, adapt, chosen
-from sottovoce.nlu.pretraining.loop import Pretrained, Watching
-from sottovoce.nlu.pretraining.masked import MaskedPlan, guess
+from sottovoce.nlu.pretraining.loop import LoopOptions, Pretrained
+from sottovoce.nlu.pretraining.masked import MaskedPlan, pretrain_masked
 
 READOUT, WEIGHTS = "readout.json", "readout.safetensors"
 
 
-def learn_reading(
+def fit_readout(
     encoder: Bert,
     public: Iterable[Sequence[str]],
     plan: ReadoutPlan,
@@ -38,17 +38,17 @@ def learn_reading(
     layers: Sequence[int],
     summary: Summary,
 ) -> tuple[Bert, Readout]:
-    """The encoder read at `layers`, and a readout with the statistics of public utterances."""
+    """The encoder with outputs `layers`, and its readout with statistics of public utterances."""
     read = Bert(
         encoder.network, encoder.pieces, layers=layers, summary=summary, source=encoder.source
     )
     readout = Readout(read.width, read.summary_width, plan)
-    readout.learn(read, public)
+    readout.fit(read, public)
     return read, readout
 
 
-def reading_files(encoder: Bert, readout: Readout) -> dict[str, bytes]:
-    """What `load_reading` needs, as files."""
+def readout_files(encoder: Bert, readout: Readout) -> dict[str, bytes]:
+    """The files that `load_readout` reads."""
     from safetensors.torch import save
 
     data = {
@@ -63,17 +63,17 @@ def reading_files(encoder: Bert, readout: Readout) -> dict[str, bytes]:
     }
 
 
-def has_reading(folder: str | Path) -> bool:
-    """Whether an encoder's folder says how it wants to be read."""
+def has_readout(folder: str | Path) -> bool:
+    """Whether an encoder folder contains a readout."""
     return find(folder, READOUT).is_file() and find(folder, WEIGHTS).is_file()
 
 
-def load_reading(folder: str | Path) -> tuple[Bert, Readout]:
-    """The encoder of a folder, and its readout with public statistics."""
+def load_readout(folder: str | Path) -> tuple[Bert, Readout]:
+    """The encoder of a folder, and its readout."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    if not has_reading(folder):
+    if not has_readout(folder):
         raise InvalidInput(f"Expected {READOUT} and {WEIGHTS} in {folder}, found none.")
     settle(folder)
     try:
@@ -89,7 +89,7 @@ def load_reading(folder: str | Path) -> tuple[Bert, Readout]:
     if readout.sizes != (encoder.width, encoder.summary_width):
         raise InvalidInput(
             f"Expected statistics for widths {encoder.width} and {encoder.summary_width} in "
-            f"{folder}, got some for {readout.sizes[0]} and {readout.sizes[1]}."
+            f"{folder}, got {readout.sizes[0]} and {readout.sizes[1]}."
         )
     return encoder, readout
 
@@ -97,12 +97,12 @@ def load_reading(folder: str | Path) -> tuple[Bert, Readout]:
 RECORD = "pretraining.json"
 PAPER = "paper"
 STATISTICS = 2000
-"""Public utterances of each corpus that statistics are taken from, at most."""
+"""Maximum number of utterances per corpus for the statistics."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Making:
-    """Where an encoder is made, what it starts from, and who is told of it."""
+class PretrainingJob:
+    """Output folder and initial encoder of a pretraining, with its checkpoint and callbacks."""
 
     folder: Path
     start: str
@@ -114,8 +114,8 @@ class Making:
     def encoder(self) -> Bert:
         return Bert.untrained() if self.start == PAPER else Bert.load(self.start)
 
-    def watching(self, settings: Mapping[str, Any]) -> Watching:
-        return Watching(
+    def loop_options(self, settings: Mapping[str, Any]) -> LoopOptions:
+        return LoopOptions(
             checkpoint=self.checkpoint,
             resume=self.resume,
             settings=settings,
@@ -124,40 +124,40 @@ class Making:
         )
 
 
-def make_from_labelled(
-    sources: Sequence[str | Path], making: Making, options: Mapping[str, Any]
+def pretrain_on_labels(
+    sources: Sequence[str | Path], job: PretrainingJob, options: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Adapt an encoder on labelled corpora; None if it was stopped before its end."""
+    """Adapt an encoder on labelled corpora; None if stopped early."""
     plan = LabelledPlan(**options)
     taken = chosen(_labelled(sources), plan)
-    settings = _settings("labelled", making, plan.to_json(), _counted(taken))
-    encoder = making.encoder()
-    pretrained = adapt(encoder, taken, plan, making.watching(settings))
+    settings = _settings("labelled", job, plan.to_json(), _counted(taken))
+    encoder = job.encoder()
+    pretrained = adapt(encoder, taken, plan, job.loop_options(settings))
     if pretrained.stopped:
         return None
-    reading = reading_for("frozen")
+    recipe = readout_recipe("frozen")
     public = (
         utterance.tokens[: plan.longest]
         for utterances in taken.values()
         for utterance in utterances[:STATISTICS]
     )
-    read_at, readout = learn_reading(
-        encoder, public, reading.plan, layers=_within(reading.layers, encoder),
-        summary=reading.summary,
+    read_at, readout = fit_readout(
+        encoder, public, recipe.plan, layers=_within(recipe.layers, encoder),
+        summary=recipe.summary,
     )  # fmt: skip
     record = _record(settings, pretrained, None)
-    save_encoder(encoder, making.folder)
-    write_together(making.folder, reading_files(read_at, readout) | _as_file(record))
+    save_encoder(encoder, job.folder)
+    write_together(job.folder, readout_files(read_at, readout) | _as_file(record))
     return record
 
 
-def make_from_text(
+def pretrain_on_text(
     sources: Sequence[str | Path],
-    making: Making,
+    job: PretrainingJob,
     options: Mapping[str, Any],
     limit: int | None = None,
 ) -> dict[str, Any] | None:
-    """Pretrain an encoder on lines of text; None if it was stopped before its end."""
+    """Pretrain an encoder on lines of text; None if stopped early."""
     plan = MaskedPlan(**options)
     texts: dict[str, list[str]] = {}
     left = limit
@@ -165,20 +165,20 @@ def make_from_text(
         lines = [utterance.text for utterance in islice(read(source), left)]
         left = None if left is None else left - len(lines)
         texts[_name(source, texts)] = lines
-    settings = _settings("masked", making, plan.to_json(), _counted(texts))
-    encoder = making.encoder()
+    settings = _settings("masked", job, plan.to_json(), _counted(texts))
+    encoder = job.encoder()
     lines = [line for each in texts.values() for line in each]
-    guessing = guess(encoder, lines, plan, making.watching(settings))
+    guessing = pretrain_masked(encoder, lines, plan, job.loop_options(settings))
     if guessing.pretrained.stopped:
         return None
     record = _record(settings, guessing.pretrained, guessing.valid_loss)
-    save_encoder(encoder, making.folder)
-    write_together(making.folder, _as_file(record))
+    save_encoder(encoder, job.folder)
+    write_together(job.folder, _as_file(record))
     return record
 
 
 def _labelled(sources: Sequence[str | Path]) -> dict[str, Sequence[Utterance]]:
-    """All parts of every corpus: nothing is measured on them, and all of it is public."""
+    """All parts of every corpus: they are public, and none is used for evaluation."""
     corpora: dict[str, Sequence[Utterance]] = {}
     for source in sources:
         parts = load_parts(source)
@@ -190,12 +190,12 @@ def _name(source: str | Path, taken: Mapping[str, object]) -> str:
     path = Path(source)
     name = path.name.partition(".")[0] or path.resolve().name
     if name in taken:
-        raise InvalidInput(f"Expected sources of different names, got {name} twice.")
+        raise InvalidInput(f"Expected sources with different names, got {name} twice.")
     return name
 
 
 def _within(layers: Sequence[int], encoder: Bert) -> tuple[int, ...]:
-    """The layers that the encoder has; its last one is always read."""
+    """The layers that exist in the encoder, and always the last one."""
     depth = len(encoder.blocks())
     return tuple(sorted({layer for layer in layers if 0 <= layer <= depth} | {depth}))
 
@@ -205,9 +205,9 @@ def _counted(found: Mapping[str, Sequence[object]]) -> list[dict[str, Any]]:
 
 
 def _settings(
-    kind: str, making: Making, plan: Mapping[str, Any], sources: list[dict[str, Any]]
+    kind: str, job: PretrainingJob, plan: Mapping[str, Any], sources: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    return {"kind": kind, "start": making.start, "plan": dict(plan), "sources": sources}
+    return {"kind": kind, "start": job.start, "plan": dict(plan), "sources": sources}
 
 
 def _record(

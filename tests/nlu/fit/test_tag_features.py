@@ -5,7 +5,7 @@ from tests.nlu.tiny import SCHEMA, UTTERANCES, shake, tiny_clc
 from tests.training.reference import Partition, assert_exact
 
 from sottovoce.nlu.fit.data import Encodings
-from sottovoce.nlu.fit.sharing import shared_names
+from sottovoce.nlu.fit.tag_features import tag_features
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.schema import Schema
 
@@ -19,12 +19,12 @@ TAGS = Schema(
 
 def alike(one: str, other: str) -> float:
     """The part of a step for one tag that another one gets as well."""
-    shares = shared_names(TAGS)
+    shares = tag_features(TAGS)
     return float(shares[TAGS.index(one)] @ shares[TAGS.index(other)])
 
 
 def test_a_tag_is_most_like_itself() -> None:
-    shares = shared_names(TAGS)
+    shares = tag_features(TAGS)
     torch.testing.assert_close(shares.norm(dim=1), torch.ones(len(TAGS)))
     products = shares @ shares.T
     assert bool((products.argmax(1) == torch.arange(len(TAGS))).all())
@@ -39,7 +39,7 @@ def test_likeness_goes_by_the_parts_of_names() -> None:
 
 
 def test_names_without_common_parts_share_borders_only() -> None:
-    shares = shared_names(SCHEMA.tags)
+    shares = tag_features(SCHEMA.tags)
     assert shares.shape == (len(SCHEMA.tags), len(SCHEMA.tags) + 3)
 
 

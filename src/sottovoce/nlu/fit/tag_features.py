@@ -1,9 +1,9 @@
-"""Labels that share a name share what is learnt about them.
+"""Features of slot tags from their names: tags with common name parts share weights.
 
-Names of slots are made of parts: `arrive_date.day_name` and `depart_date.day_name` are both days,
-`arrive_date.day_name` and `arrive_time.time` both arrivals. Each part has weights of its own, and a
-tag's score is the sum over its parts. What many utterances say of a part then serves the tags that
-few of them carry, while noise, which knows of no parts, does not add up. Only names are looked at.
+Slot names have parts: `arrive_date.day_name` and `depart_date.day_name` are both days,
+`arrive_date.day_name` and `arrive_time.time` both arrivals. Each part has its own weights, and the
+score of a tag is the weighted sum over its parts. Rare tags thus benefit from the examples of
+other tags with the same part, while independent noise averages out. Only names are used, no data.
 """
 
 import re
@@ -16,13 +16,13 @@ from torch import Tensor
 from sottovoce.corpora import OUTSIDE
 
 OWN, PART, BORDER = 0.7, 0.5, 0.5
-"""How much of a tag is its own, of each part of its name, and of being a B, an I or O."""
+"""Weights of the tag itself, of each part of its name, and of its prefix (O, B or I)."""
 
 _SEAMS = re.compile(r"[._\-#+:/\s]+|(?<=[a-z])(?=[A-Z])")
 
 
 def parts_of(kind: str) -> frozenset[str]:
-    """The parts of a slot type's name: its words, and its beginning and end at a dot.
+    """The parts of a slot type's name: its words, and its prefix and suffix at a dot.
 
     >>> sorted(parts_of("arrive_date.day_name"))
     ['.day_name', 'arrive', 'arrive_date.', 'date', 'day', 'name']
@@ -34,13 +34,12 @@ def parts_of(kind: str) -> frozenset[str]:
     return frozenset(words | ({f"{first}.", f".{kind.rpartition('.')[2]}"} if dot else set()))
 
 
-def shared_names(tags: Sequence[str]) -> Tensor:
-    """[tags, columns] how much each tag has of every column; rows are one long.
+def tag_features(tags: Sequence[str]) -> Tensor:
+    """[tags, columns] feature weights of each tag; rows have unit length.
 
-    The first columns are the tags themselves, then come the parts that several slot types have,
-    then O, B and I.
+    The columns are the tags themselves, the parts that occur in several slot types, and O, B, I.
 
-    >>> shared_names(["O", "B-who", "I-who"]).shape
+    >>> tag_features(["O", "B-who", "I-who"]).shape
     torch.Size([3, 6])
     """
     kinds = sorted({tag[2:] for tag in tags if tag != OUTSIDE})

@@ -1,7 +1,7 @@
-"""What a search for settings did to the data, for the training that uses its result.
+"""The privacy cost of a search for settings.
 
-The file of the best settings carries this, so that whoever trains with it pays for the search, or
-is told that nobody did.
+It is stored with the best settings, so that a training with them is charged for the search, or
+lists it as not covered.
 """
 
 from collections.abc import Mapping
@@ -16,15 +16,15 @@ VALID_READ = "the records of the valid part, by whose scores the settings were c
 
 
 @dataclass(frozen=True, kw_only=True)
-class Searched:
-    """How many trials there were, and the ledger of all of them if they are charged."""
+class SearchCost:
+    """The number of trials, and their joint ledger if the search is charged."""
 
     trials: int
     ledger: Ledger | None
 
     @property
     def uncovered(self) -> tuple[str, ...]:
-        """What no guarantee covers of a model that was trained with the best settings."""
+        """Statements for the guarantee of a model that is trained with the best settings."""
         return () if self.ledger is not None else (UNCHARGED.format(count=self.trials),)
 
     def to_json(self) -> dict[str, Any]:
@@ -36,11 +36,11 @@ class Searched:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self | None:
-        """The search of a file of best settings; None where there was none.
+        """The search recorded in a file of best settings; None if there is none.
 
-        >>> Searched.from_json({"settings": {}}) is None
+        >>> SearchCost.from_json({"settings": {}}) is None
         True
-        >>> Searched.from_json({"settings": {}, "trials": 3, "charged": False}).uncovered
+        >>> SearchCost.from_json({"settings": {}, "trials": 3, "charged": False}).uncovered
         ('choosing among 3 trials by their scores on the valid part is not charged',)
         """
         if not data.keys() & {"trials", "charged", "ledger"}:
@@ -48,13 +48,13 @@ class Searched:
         trials, charged, ledger = (data.get(key) for key in ("trials", "charged", "ledger"))
         if not isinstance(trials, int) or not isinstance(charged, bool):
             raise InvalidInput(
-                "Expected how many trials found these settings and whether they are charged, got "
-                f"{trials!r} and {charged!r}: tune again."
+                "Expected the number of trials behind these settings and whether they are charged, "
+                f"got {trials!r} and {charged!r}: tune again."
             )
         if charged and not isinstance(ledger, Mapping):
             raise InvalidInput(
-                "Expected the ledger of the trials beside settings whose search is charged, found "
-                "none: call tune --charge again, which trains nothing anew."
+                "Expected the ledger of the trials with settings whose search is charged, found "
+                "none: run tune --charge again, which reuses the finished trials."
             )
         return cls(
             trials=trials, ledger=Ledger.from_json(ledger) if isinstance(ledger, Mapping) else None

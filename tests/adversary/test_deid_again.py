@@ -14,10 +14,10 @@ from sottovoce.deid.detect import Gazetteer, Gold
 from sottovoce.deid.files import corpus_file as files
 from sottovoce.deid.files import manifest as manifests
 from sottovoce.deid.files import shards
-from sottovoce.deid.files.manifest import sealed, verify
+from sottovoce.deid.files.manifest import verify, with_hash
 from sottovoce.deid.replace import PrivateHistogram, Surrogates, read_surrogates
 from sottovoce.deid.replace.strategies import Resources
-from sottovoce.deid.replace.surrogates import even, write_surrogates
+from sottovoce.deid.replace.surrogates import uniform, write_surrogates
 from sottovoce.deid.statement.unit_counts import random_numbers
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
@@ -103,7 +103,7 @@ def test_what_another_detector_missed_stays_in_the_statement() -> None:
 
 
 def test_a_list_of_ones_own_is_assumed_to_be_public() -> None:
-    for listed in (even(["maria", "anna"]), Surrogates(("maria", "anna"), (3.0, 1.0))):
+    for listed in (uniform(["maria", "anna"]), Surrogates(("maria", "anna"), (3.0, 1.0))):
         deid = made(resources=Resources(surrogates={"PER": listed}))
         list(deid.release_all([CALL]))
         said = deid.statement().guarantees["token"].assumptions
@@ -219,7 +219,7 @@ def test_without_its_record_nothing_is_released_again(tmp_path: Path) -> None:
     out = released(tmp_path)
     out.unlink()
     (tmp_path / "private" / "out.jsonl.record.json").unlink()
-    with pytest.raises(InvalidInput, match="would be forgotten"):
+    with pytest.raises(InvalidInput, match="cost of that release is unknown"):
         files.release_file(made(), read(tmp_path / "calls.jsonl"), out)
     assert not out.exists()
 
@@ -260,7 +260,7 @@ def test_a_forged_manifest_is_refused_though_its_hash_fits(
     path = Path(f"{out}.run.json")
     content = json.loads(path.read_text())
     forge(content)
-    path.write_text(json.dumps(sealed(content)))
+    path.write_text(json.dumps(with_hash(content)))
     if not with_private:
         (tmp_path / "private").rename(tmp_path / "kept")
     with pytest.raises(InvalidInput):
@@ -278,8 +278,8 @@ def test_a_manifest_of_another_release_is_noticed_by_its_owner(tmp_path: Path) -
     other = tmp_path / "other" / "out.jsonl"
     files.release_file(forged, read(tmp_path / "other" / "calls.jsonl"), other)
     content = json.loads(Path(f"{other}.run.json").read_text())
-    content["output"] = manifests.described(out)
-    Path(f"{out}.run.json").write_text(json.dumps(sealed(content)))
+    content["output"] = manifests.describe_file(out)
+    Path(f"{out}.run.json").write_text(json.dumps(with_hash(content)))
     with pytest.raises(InvalidInput, match="sealed with"):
         verify(out)
     # The twin: whoever has no private folder sees a manifest that fits.

@@ -17,7 +17,7 @@ from sottovoce.deid import Deidentifier, Fields, Setting
 from sottovoce.deid.detect import Gazetteer
 from sottovoce.deid.files import corpus_file as files
 from sottovoce.deid.files.corpus_file import release_file
-from sottovoce.deid.files.manifest import described
+from sottovoce.deid.files.manifest import describe_file
 from sottovoce.deid.files.tables import TextColumns, release_arrow
 from sottovoce.deid.replace import PrivateHistogram
 from sottovoce.errors import InvalidInput
@@ -93,7 +93,7 @@ def test_what_a_killed_release_leaves_is_for_its_owner_alone(
 def test_made_like_any_file_it_could_be_read_beside_the_next_release(
     calls: Path, tmp_path: Path, open_to_all: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_own", lambda hidden: 0o644)
+    monkeypatch.setattr(files, "_create_private", lambda hidden: 0o644)
     killed(calls, tmp_path / "out.jsonl")
     assert len(readable(tmp_path)) > 1
 
@@ -110,7 +110,7 @@ def test_of_two_processes_that_release_to_one_output_one_is_refused(
     with pytest.raises(InvalidInput, match="another process has released"):
         release_file(made(), read(calls), tmp_path / "out.jsonl", track=meanwhile)
     kept = json.loads((tmp_path / "out.jsonl.run.json").read_text())
-    assert kept["output"]["sha256"] == described(tmp_path / "out.jsonl")["sha256"]
+    assert kept["output"]["sha256"] == describe_file(tmp_path / "out.jsonl")["sha256"]
 
 
 def test_without_a_look_at_the_end_the_first_would_be_lost(

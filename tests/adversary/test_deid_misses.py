@@ -14,7 +14,7 @@ from sottovoce.corpora import Utterance
 from sottovoce.deid import Deidentifier, LabelMap, ReleaseStatement, Setting
 from sottovoce.deid.detect import Gazetteer, evaluate
 from sottovoce.deid.replace.strategies import Resources
-from sottovoce.deid.replace.surrogates import even
+from sottovoce.deid.replace.surrogates import uniform
 from sottovoce.deid.statement import misses as missing
 from sottovoce.deid.statement.facts import ReplacedValues
 from sottovoce.privacy.guarantee import Relation, Unit
@@ -41,7 +41,7 @@ def stated(strategy: Setting, *, found: int, delta: float) -> ReleaseStatement:
     deid = Deidentifier(
         detector=FOUND,
         setting=strategy,
-        resources=Resources(surrogates={"PER": even(NAMES)}),
+        resources=Resources(surrogates={"PER": uniform(NAMES)}),
         delta=delta,
         evaluation=TESTED,
     )
@@ -96,7 +96,7 @@ def test_ten_found_of_so_many_are_covered(setting: Setting, there: int) -> None:
 
 def test_by_what_was_found_alone_it_would_not_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: the misses of ten values where eleven were there; outside the list each is out."""
-    monkeypatch.setattr(missing, "most_values", lambda found, recall, error: found)
+    monkeypatch.setattr(missing, "max_values", lambda found, recall, error: found)
     statement = stated(Setting(p=1.0), found=10, delta=1.02 * (1 - RECALL**10))
     said = statement.adjusted["utterance"]
     assert said.holds
@@ -139,7 +139,7 @@ def test_the_numbers_of_the_review() -> None:
         ledger.spend(spent)
         return ledger.guarantee(delta).epsilon
 
-    assert missing.most_values(1, 0.5, 0.2) >= 2
+    assert missing.max_values(1, 0.5, 0.2) >= 2
     assert (epsilon(fact(1)), epsilon(fact(2))) == pytest.approx((7.015, 14.03))
     # Two values at a recall of 0.698: nothing holds below 0.513, and no larger delta is accepted.
     assert round(fact(2, 0.698).missed, 3) == 0.513

@@ -15,7 +15,7 @@ from sottovoce.deid import (
     public_surrogates,
 )
 from sottovoce.deid.detect import Gazetteer, Gold
-from sottovoce.deid.replace import even
+from sottovoce.deid.replace import uniform
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 
@@ -68,7 +68,7 @@ def test_word_by_word_keeps_the_number_of_words() -> None:
     assert len(released.text.split()) == 4
     assert released.text.startswith("call ")
     assert released.text.endswith("'s mum")
-    assert deid.tally.tokens == {"PER": 2}
+    assert deid.unit_counts.tokens == {"PER": 2}
 
 
 def test_offsets_lead_back() -> None:
@@ -131,7 +131,7 @@ def test_seeds_repeat_and_are_stamped() -> None:
 
 def test_the_truth_survives_as_often_as_the_channel_says() -> None:
     """End to end: detector, batches and assembly leave the distribution as it is."""
-    cities = even(["rome", "oslo", "lima", "bern"])
+    cities = uniform(["rome", "oslo", "lima", "bern"])
     deid = Deidentifier(
         detector=PEOPLE,
         setting=Setting(p=0.5),

@@ -104,7 +104,7 @@ def test_of_a_long_text_the_model_reads_what_is_nearest(folder: Path) -> None:
 def test_an_encoder_without_a_head_learns_one_from_what_is_known(encoder: Path) -> None:
     """Who is called and where somebody is, are told by the word before."""
     model = MaskedModel(encoder)
-    assert not model.names_pieces
+    assert not model.has_lm_head
     known = [told("anna"), told("rome", "in"), told("new york", "lee")] * 10
     prior = {"anna": 0.4, "rome": 0.3, "new york": 0.3}
     found = fill_in(known[:6], model, prior, known)
@@ -146,7 +146,7 @@ def test_an_encoder_with_a_hole_is_refused(tmp_path: Path) -> None:
     network = transformers.BertModel(bert(tmp_path))
     state = {k: v for k, v in network.state_dict().items() if "layer.0.output" not in k}
     network.save_pretrained(tmp_path, state_dict=state)
-    with pytest.raises(InvalidInput, match="some are missing"):
+    with pytest.raises(InvalidInput, match="got only some"):
         MaskedModel(tmp_path)
 
 

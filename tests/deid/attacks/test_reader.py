@@ -24,8 +24,8 @@ from sottovoce.deid.replace import (
     Scope,
     Surrogates,
     TruncatedResponse,
-    even,
     from_corpus,
+    uniform,
 )
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
@@ -46,7 +46,7 @@ def test_guessing_gains_no_more_than_epsilon_allows(epsilon: float) -> None:
     prior = dict.fromkeys(NAMES, 1 / 20)
     values = [NAMES[place % 20] for place in range(4000)]
     for made in (
-        Kernel.for_epsilon(epsilon, even(NAMES)),
+        Kernel.for_epsilon(epsilon, uniform(NAMES)),
         TruncatedResponse(candidates=NAMES, epsilon=epsilon),
     ):
         found = guess(pairs(made, values), made.channel, prior)
@@ -72,7 +72,7 @@ def test_full_replacement_leaves_the_prior() -> None:
 
 
 def test_consistent_surrogates_fall_to_frequencies_and_independent_ones_do_not() -> None:
-    names = even([f"alias{place}" for place in range(500)])
+    names = uniform([f"alias{place}" for place in range(500)])
     consistent = Consistent(vault=Vault(bytes(32), within="corpus"), surrogates=names)
     broken = match_frequencies(pairs(consistent), ZIPF.probabilities)
     assert broken.is_above_prior
@@ -87,7 +87,7 @@ def test_singletons_show_in_surrogates_of_the_same_corpus() -> None:
     leaked = find_singletons(pairs(counted, values))
     low, high = leaked.interval
     assert low < 0.632 < high
-    public = find_singletons(pairs(Kernel(surrogates=even(NAMES)), values), NAMES)
+    public = find_singletons(pairs(Kernel(surrogates=uniform(NAMES)), values), NAMES)
     assert public.successes == 0
     with pytest.raises(InvalidInput, match="occur once"):
         find_singletons([("a", "a"), ("a", "b")])
@@ -115,7 +115,7 @@ def test_the_parrot_finds_what_was_missed() -> None:
     deid = Deidentifier(
         detector=detector,
         setting=Setting(strategy="entity"),
-        resources=Resources(surrogates={"PER": even([f"ann{n}" for n in range(20)])}),
+        resources=Resources(surrogates={"PER": uniform([f"ann{n}" for n in range(20)])}),
         fields=Fields(user="drop", id="drop"),
         source=NoiseSource.seeded(1),
     )

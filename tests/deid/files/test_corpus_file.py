@@ -8,7 +8,7 @@ from sottovoce.corpora import Utterance, read, write
 from sottovoce.deid import Deidentifier, Fields, LabelMap, Setting
 from sottovoce.deid.detect import Gold
 from sottovoce.deid.files.corpus_file import release_file
-from sottovoce.deid.files.manifest import sealed, verify
+from sottovoce.deid.files.manifest import verify, with_hash
 from sottovoce.deid.replace.corpus_surrogates import counted_surrogates, private_surrogates
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
@@ -75,7 +75,7 @@ def change(released: Path, edit: Any, *, seal: bool) -> None:
     path = Path(f"{released}.run.json")
     content = json.loads(path.read_text())
     edit(content)
-    path.write_text(json.dumps(sealed(content) if seal else content))
+    path.write_text(json.dumps(with_hash(content) if seal else content))
 
 
 def test_an_altered_manifest_is_noticed(released: Path) -> None:

@@ -6,9 +6,9 @@ import pytest
 from tests.deid.replace.channels import outputs
 from tests.statistical.distributions import choice_objections
 
-from sottovoce.deid.replace import SameForm
+from sottovoce.deid.replace import FormatPreserving
 
-SAME = SameForm(placeholder="[ID]")
+SAME = FormatPreserving(placeholder="[ID]")
 
 
 @pytest.mark.parametrize(

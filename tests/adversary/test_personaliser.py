@@ -19,7 +19,7 @@ import pytest
 
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.device import sealed
-from sottovoce.personalize.device.book import Book, Given
+from sottovoce.personalize.device.contribution_log import ContributedMass, ContributionLog
 from sottovoce.personalize.device.messages import Contribution, RoundRequest
 from sottovoce.personalize.device.sealed import SealedFile
 from sottovoce.personalize.federated.counting import Caps, Counting, rules
@@ -93,7 +93,7 @@ def test_an_utterance_leaves_once_however_often_and_whoever_asks(
 ) -> None:
     assert all_told(device(), *ASKED[how]) == 1.0
     # The twin: a book that forgets what it sent.
-    monkeypatch.setattr(Book, "was_sent", lambda *_: False)
+    monkeypatch.setattr(ContributionLog, "was_sent", lambda *_: False)
     assert all_told(device(), *ASKED[how]) == 3.0
 
 
@@ -105,7 +105,7 @@ def test_a_replayed_round_gets_nothing_of_what_was_heard_since(monkeypatch: Patc
         return told(made.contribute(ask()))
 
     assert attack() == 0.0
-    monkeypatch.setattr(Book, "check_open", lambda *_: None)
+    monkeypatch.setattr(ContributionLog, "check_open", lambda *_: None)
     assert attack() == 1.0
 
 
@@ -129,7 +129,7 @@ def test_other_rules_than_those_agreed_to_are_answered_with_nothing(
     assert made.refusal is not None
     assert told(made.contribute(ask())) == 1.0
     monkeypatch.setattr(Personaliser, "_agreed", lambda self, _: self.vocabulary)
-    monkeypatch.setattr(Book, "check_cost", lambda *_: None)
+    monkeypatch.setattr(ContributionLog, "check_cost", lambda *_: None)
     assert device().contribute(WIDER[what]) is not None
 
 
@@ -148,7 +148,7 @@ def test_rules_that_belie_the_plan_are_answered_with_nothing(monkeypatch: Patch)
     assert device().contribute(lied) is None
     # The twin compares the short text alone, which the server may write as it likes.
     monkeypatch.setattr(Personaliser, "_agreed", lambda self, _: self.vocabulary)
-    monkeypatch.setattr(Book, "check_cost", lambda *_: None)
+    monkeypatch.setattr(ContributionLog, "check_cost", lambda *_: None)
     assert device().contribute(lied) is not None
 
 
@@ -197,7 +197,7 @@ def test_the_owners_budget_stands_whatever_a_server_says(what: str, monkeypatch:
         return answers
 
     assert attack()[-1] is None
-    monkeypatch.setattr(Book, "check_cost", lambda *_: None)
+    monkeypatch.setattr(ContributionLog, "check_cost", lambda *_: None)
     assert attack()[-1] is not None
 
 
@@ -213,8 +213,8 @@ def test_a_second_family_of_noise_is_paid_beside_the_first_one(monkeypatch: Patc
         return made.contribute(ask(other, 2))
 
     assert attack() is None
-    paid = Book._fact
-    monkeypatch.setattr(Book, "_fact", lambda *of: replace(paid(*of), pool="words"))
+    paid = ContributionLog._fact
+    monkeypatch.setattr(ContributionLog, "_fact", lambda *of: replace(paid(*of), pool="words"))
     assert attack() is not None
 
 
@@ -230,7 +230,7 @@ def test_lifetime_caps_hold_over_all_servers(monkeypatch: Patch) -> None:
         return total
 
     assert attack() <= 4.0 + 1e-9
-    monkeypatch.setattr(Book, "room", lambda *_: Given())
+    monkeypatch.setattr(ContributionLog, "room", lambda *_: ContributedMass())
     assert attack() > 10.0
 
 
@@ -245,7 +245,7 @@ def test_servers_cannot_tell_that_they_know_the_same_device(monkeypatch: Patch) 
         return {Contribution.from_bytes(each).device for each in (first, second)}
 
     assert len(names()) == 2
-    monkeypatch.setattr(Book, "pseudonym", lambda *_: "ann")
+    monkeypatch.setattr(ContributionLog, "pseudonym", lambda *_: "ann")
     assert len(names()) == 1
 
 
@@ -273,7 +273,7 @@ def test_forgetting_and_hearing_again_sends_nothing_again(monkeypatch: Patch) ->
         return total + told(made.contribute(ask(number=2)))
 
     assert attack() == 1.0
-    monkeypatch.setattr(Book, "was_sent", lambda *_: False)
+    monkeypatch.setattr(ContributionLog, "was_sent", lambda *_: False)
     assert attack() == 2.0
 
 
@@ -288,7 +288,7 @@ def test_a_forgotten_word_stands_nowhere_in_the_state(monkeypatch: Patch) -> Non
     left = attack()
     assert b"oncologist" not in left
     assert b"secret" not in left.replace(b'"secret":', b"")
-    monkeypatch.setattr(Given, "forget", lambda *_: None)
+    monkeypatch.setattr(ContributedMass, "forget", lambda *_: None)
     assert b"oncologist" in attack()
 
 
@@ -306,10 +306,10 @@ def test_what_was_given_counts_after_it_was_forgotten(monkeypatch: Patch) -> Non
 
     assert attack() <= 2.0 + 1e-9
 
-    def clear(self: Given, kept: Any) -> None:
+    def clear(self: ContributedMass, kept: Any) -> None:
         self.words.clear()
 
-    monkeypatch.setattr(Given, "forget", clear)
+    monkeypatch.setattr(ContributedMass, "forget", clear)
     assert attack() > 3.0
 
 
@@ -341,8 +341,8 @@ def test_one_unit_moves_all_that_is_sent_by_no_more_than_the_plan_pays_for(
 
     paid = plan.sensitivity()
     assert 0.9 * paid < moved() <= paid * (1 + 1e-9)
-    monkeypatch.setattr(Book, "was_sent", lambda *_: False)
-    monkeypatch.setattr(Book, "room", lambda *_: Given())
+    monkeypatch.setattr(ContributionLog, "was_sent", lambda *_: False)
+    monkeypatch.setattr(ContributionLog, "room", lambda *_: ContributedMass())
     assert moved() > 2 * paid
 
 
@@ -461,7 +461,7 @@ def test_a_copy_elsewhere_never_contributes(tmp_path: Path, monkeypatch: Patch) 
         return told(made.contribute(ask())) + told(other.contribute(ask(number=2)))
 
     assert attack("ann") == 1.0
-    monkeypatch.setattr(Book, "check_open", lambda *_: None)
+    monkeypatch.setattr(ContributionLog, "check_open", lambda *_: None)
     assert attack("twin") == 2.0
 
 

@@ -421,7 +421,7 @@ class Deidentifier:
 
 
 class _BareText:
-    """Duck-types `Utterance` for plain text; building a full utterance would dominate the run time."""
+    """Duck-types `Utterance` for plain text, since building full utterances is slow."""
 
     __slots__ = ("text",)
     tokens: tuple[str, ...] = ()

@@ -99,7 +99,7 @@ def test_contexts_betray_values_whatever_the_epsilon() -> None:
     found = reconstruct(known, hidden)
     assert found.success == 1
     assert found.prior == 0.5
-    with pytest.raises(InvalidInput, match="learnt something"):
+    with pytest.raises(InvalidInput, match="trained context model"):
         ContextModel().guess("a", "b")
 
 
@@ -129,7 +129,7 @@ def test_the_parrot_finds_what_was_missed() -> None:
     ] + released[200:]
     found = parrot(corpus, eyes, detector, labels, options=TaggerTraining(iterations=30))
     assert found.is_above_prior
-    with pytest.raises(InvalidInput, match="for each of 400"):
+    with pytest.raises(InvalidInput, match="400 released utterances"):
         parrot(corpus, eyes[1:], detector, labels)
 
 

@@ -169,7 +169,7 @@ def test_the_assumption_speaks_of_pairs() -> None:
 def test_few_cells_without_a_count_are_believed() -> None:
     noise = np.random.default_rng(2).laplace(scale=10.0, size=200_000)
     noise[:50] += 1000
-    kept = keep(noise, noise.size - 1, 10 * np.sqrt(2), mistakes=0.001)
+    kept = keep(noise, noise.size - 1, 10 * np.sqrt(2), rate=0.001)
     assert kept.sum() == pytest.approx(1)
     assert (kept[:50] > 0).all()
     mistaken = np.count_nonzero(kept[50:-1])
@@ -186,7 +186,7 @@ def test_without_anything_to_believe_all_is_unknown() -> None:
         )  # fmt: skip
         server.receive(np.zeros(len(server.vocabulary)))
         released = Marginals(server.vocabulary.words, server.finish_round())
-        assert SharedPairs(released).believed == 0
+        assert SharedPairs(released).kept == 0
 
 
 def test_federated_pairs_are_found() -> None:

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.federated.averaging import average
 from sottovoce.personalize.federated.simplex import project, shrink, threshold
 from sottovoce.personalize.rescoring.scores import Adaptation, normalised
 from sottovoce.privacy import noise
@@ -70,12 +69,6 @@ def test_bad_input() -> None:
         Adaptation(alpha=0.7, beta=0.7)
     with pytest.raises(InvalidInput, match="clip > 0"):
         Adaptation(clip=0.0)
-    with pytest.raises(InvalidInput, match="as many masses"):
-        average([u], [])
-    with pytest.raises(InvalidInput, match="every mass >= 0"):
-        average([u, u], [1.0, -1.0])
-    with pytest.raises(InvalidInput, match="sum of all masses"):
-        average([u], [0.0])
 
 
 @given(st.floats(0, 6), st.floats(0.01, 3))

@@ -7,7 +7,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.personalize.rescoring.scores import ScoreTable
-from sottovoce.personalize.rescoring.tuning import expected_errors, least_errors, steady, tune
+from sottovoce.personalize.rescoring.tuning import bagged, expected_errors, least_errors, tune
 
 
 def heard(i: int, *rows: tuple[str, float], reference: str = "call mum") -> NBest:
@@ -77,8 +77,8 @@ def test_luck_on_few_lists_is_pulled_back() -> None:
     lists = pairs(1)
     table = ScoreTable(lists, {each.id: [-5.0, -1.0] for each in lists})
     parts = table.parts()
-    free = least_errors(parts, table.errors, table.absent, pull=1e-6)
-    pulled = least_errors(parts, table.errors, table.absent, pull=1.0)
+    free = least_errors(parts, table.errors, table.absent, penalty=1e-6)
+    pulled = least_errors(parts, table.errors, table.absent, penalty=1.0)
     assert np.linalg.norm(pulled.weights) < np.linalg.norm(free.weights)
 
 
@@ -121,7 +121,7 @@ def noisy_lists(seed: int, clients: int = 12) -> ScoreTable:
 def test_the_weights_of_one_client_need_no_average() -> None:
     table = noisy_lists(0, clients=1)
     given = (table.parts(), table.errors, table.absent)
-    assert steady(*given, table.clients) == pytest.approx(least_errors(*given).weights)
+    assert bagged(*given, table.clients) == pytest.approx(least_errors(*given).weights)
 
 
 def test_averaged_weights_depend_less_on_who_was_drawn() -> None:
@@ -130,7 +130,7 @@ def test_averaged_weights_depend_less_on_who_was_drawn() -> None:
         table = noisy_lists(seed)
         given = (table.parts(), table.errors, table.absent)
         plain.append(least_errors(*given).weights[[0, 3]])
-        averaged.append(steady(*given, table.clients)[[0, 3]])
+        averaged.append(bagged(*given, table.clients)[[0, 3]])
     # Only proportions matter.
     spread = [np.std([np.arctan2(*each) for each in found]) for found in (plain, averaged)]
     assert spread[1] < spread[0]

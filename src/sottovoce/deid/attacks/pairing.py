@@ -74,12 +74,13 @@ def replaced_values(
     before, after = iter(originals), iter(released)
     count = 0
     while batch := list(islice(before, _BATCH)):
-        replaced = list(islice(after, len(batch)))
-        if len(replaced) != len(batch):
+        outputs = list(islice(after, len(batch)))
+        if len(outputs) != len(batch):
             raise InvalidInput(
-                f"Expected as many released utterances as originals, got only {count + len(replaced)}."
+                "Expected as many released utterances as originals, got only "
+                f"{count + len(outputs)}."
             )
-        for original, release, spans in zip(batch, replaced, detector.find(batch), strict=True):
+        for original, release, spans in zip(batch, outputs, detector.find(batch), strict=True):
             count += 1
             values = outputs_of(original.text, release.text, spans)
             if values is None:

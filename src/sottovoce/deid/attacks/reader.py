@@ -242,7 +242,8 @@ def parrot(
     """
     if len(originals) != len(released):
         raise InvalidInput(
-            f"Expected {len(originals)} released utterances, one for each original, got {len(released)}."
+            f"Expected {len(originals)} released utterances, one for each original, got "
+            f"{len(released)}."
         )
     half = len(released) // 2
     mimic = train(released[:half], labels, options)

@@ -121,7 +121,7 @@ class TruncatedResponse:
 
 
 def kept_truth(count: int, epsilon: float, surrogates: Surrogates) -> float:
-    """The probability that a value is kept with `count` candidates, if values follow the weights."""
+    """Probability that a value is kept with `count` candidates, if values follow the weights."""
     return float(_masses(surrogates)[count - 1]) / (1 + (count - 1) * math.exp(-epsilon))
 
 

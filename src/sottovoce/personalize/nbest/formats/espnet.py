@@ -21,19 +21,21 @@ def read_espnet(folder: Path | str, problems: Problems) -> Iterator[NBest]:
             try:
                 score = None if scores is None else number(_of(scores, utterance, inner))
                 if rank > 1 and len(heard.get(utterance, ())) != rank - 1:
-                    raise InvalidInput(f"Expected {utterance!r} in {rank - 1}best_recog as well.")
+                    raise InvalidInput(
+                        f"Expected {utterance!r} in {rank - 1}best_recog too, not found."
+                    )
                 heard.setdefault(utterance, []).append(Hypothesis(text, score=score))
             except InvalidInput as problem:
                 problems.reject(place, problem)
         rank += 1
     if rank == 1:
-        raise InvalidInput(f"Expected a folder 1best_recog in {folder}, found none.")
+        raise InvalidInput(f"Expected a folder 1best_recog in {folder}, got none.")
     for utterance, hypotheses in heard.items():
         yield NBest(utterance, tuple(hypotheses))
 
 
 def write_espnet(folder: Path | str, lists: Iterable[NBest]) -> None:
-    """Write the folders; `score` appears only where every hypothesis of the rank has one."""
+    """Write the folders; `score` is written only if every hypothesis of the rank has one."""
     ranks: list[dict[str, Hypothesis]] = []
     for each in lists:
         for place, hypothesis in enumerate(each.hypotheses):
@@ -52,5 +54,5 @@ def write_espnet(folder: Path | str, lists: Iterable[NBest]) -> None:
 
 def _of(scores: dict[str, str], utterance: str, folder: Path) -> str:
     if utterance not in scores:
-        raise InvalidInput(f"Expected a score of {utterance!r} in {folder}, found none.")
+        raise InvalidInput(f"Expected a score of {utterance!r} in {folder}, got none.")
     return scores[utterance]

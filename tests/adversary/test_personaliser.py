@@ -420,7 +420,7 @@ def test_a_backup_with_its_counter_is_not_noticed_as_the_page_says(tmp_path: Pat
     """A limit, written down: against it helps a counter in hardware alone."""
     assert sent_after_restoring(tmp_path, with_counter=True) == 2.0
     assert sealed.__doc__ is not None
-    assert "is not noticed" in sealed.__doc__
+    assert "is not detected" in sealed.__doc__
     assert any("no older copy" in each for each in device().spent().assumptions)
 
 
@@ -469,7 +469,7 @@ def test_a_copy_elsewhere_never_contributes(tmp_path: Path, monkeypatch: Patch) 
 def test_a_device_in_memory_is_neither_copied_nor_pickled_nor_forked() -> None:
     made = device()
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(InvalidInput, match="two books"):
+        with pytest.raises(InvalidInput, match="two logs"):
             attempt(made)
     child = os.fork()
     if child == 0:

@@ -256,7 +256,7 @@ def test_factors_adapt_the_mixture() -> None:
 
 
 def test_models_that_do_not_tell_words_apart_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="tell words apart"):
+    with pytest.raises(InvalidInput, match="without scores per word"):
         HABITS.over(object())  # type: ignore[arg-type]
 
 

@@ -166,5 +166,5 @@ def test_plans_as_json() -> None:
     )
     assert ReleasePlan.from_json(plan.to_json()) == plan
     assert ReleasePlan.from_json(ReleasePlan(sampling_rate=0.5).to_json()).sampling_rate == 0.5
-    with pytest.raises(InvalidInput, match="plan of releases"):
+    with pytest.raises(InvalidInput, match="release plan"):
         ReleasePlan.from_json({})

@@ -190,7 +190,7 @@ def test_a_secure_sum_is_the_plain_sum(settings: FederationSettings) -> None:
     run = json.loads(Path(secure.output, "run.json").read_text())
     told = Ledger.from_json(run["ledger"]).guarantee(0.0)
     assert told.holds
-    for words in ("adds the noise to that sum", "follows the protocol", "32 bits", "false counts"):
+    for words in ("adds the noise to that sum", "follows the protocol", "32-bit seeds", "false counts"):
         assert any(words in sentence for sentence in told.assumptions)
 
 

@@ -75,7 +75,7 @@ def test_a_device_sends_nothing_that_masking_could_change() -> None:
         (SecureRanges(3200.0, 6400, 2**33), 5),
         (SecureRanges(3200.0, 6400, 2**32, max_weight=1000.0), 5),
     ):
-        with pytest.raises(InvalidInput, match="keep counts as they are"):
+        with pytest.raises(InvalidInput, match="preserve counts"):
             ranges.check(counts, clients=clients)
 
 

@@ -236,7 +236,7 @@ class ScoreTable:
         return table
 
     def parts(self, *, per_word: bool = False) -> NDArray[np.float64]:
-        """The features that the weights multiply: A, A / n, L1, L2, n, o and z along the last axis."""
+        """The features to weight: A, A / n, L1, L2, n, o and z along the last axis."""
         if per_word:
             summed, mean = self.acoustic * self.words, self.acoustic
         else:

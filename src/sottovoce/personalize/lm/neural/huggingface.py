@@ -84,7 +84,7 @@ class HuggingFaceLM:
         *,
         normalise: bool = True,
     ) -> list[float]:
-        """ln p of every sentence including its end, in one pass if the model supports tree masks."""
+        """ln p of every sentence including its end, in one pass if tree masks work."""
         if log_factors is not None and len(log_factors) != len(self.vocabulary):
             raise InvalidInput(
                 f"Expected {len(self.vocabulary)} log factors, got {len(log_factors)}."

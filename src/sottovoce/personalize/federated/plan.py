@@ -198,10 +198,7 @@ class ReleasePlan:
         """Assumptions of the guarantee besides the noise."""
         yield "the vocabulary is public and words with zero count get noise too"
         yield "the normaliser is taken from the noisy counts"
-        yield (
-            "the party that adds the noise is trusted with the counts, or they are securely "
-            "aggregated"
-        )
+        yield "whoever adds the noise is trusted with the counts, or they are securely aggregated"
         if self.unit is Unit.UTTERANCE:
             counted = "words" if self.counting.order == 1 else "pairs"
             yield f"no more than {self.counting.max_words} {counted} of a hypothesis are counted"

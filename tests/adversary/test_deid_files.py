@@ -1,4 +1,4 @@
-"""Who has only the files of a release that may be shared, and tries to learn the input."""
+"""An attacker with only the public files of a release tries to learn the input."""
 
 import hashlib
 import json

@@ -95,7 +95,7 @@ def test_capitals_pass_and_the_statement_says_so(strategy: str) -> None:
 
 
 def test_a_kept_value_written_as_it_was_would_tell_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: with the letters of the value itself, its inner capitals are out."""
+    """The twin: written in its original case, the value's inner capitals are released."""
     monkeypatch.setattr(
         kernel,
         "match_case",
@@ -113,7 +113,9 @@ def test_a_kept_value_written_as_it_was_would_tell_itself(monkeypatch: pytest.Mo
     ("one", "other"),
     [("555-0123", "555-9876"), ("one two", "nine oh"), ("555 0123", "\u0665\u0665\u0665 0123")],
 )
-def test_numbers_of_one_form_are_released_alike(one: str, other: str) -> None:
+def test_numbers_of_one_format_are_released_with_the_same_distribution(
+    one: str, other: str
+) -> None:
     first, _ = released(one, Setting(), "number")
     second, _ = released(other, Setting(), "number")
     assert shown(first) == shown(second)
@@ -133,7 +135,7 @@ def test_a_form_that_one_sum_alone_has_is_hidden(monkeypatch: pytest.MonkeyPatch
     one, _ = released("1 dollar", Setting(), "sum")
     other, _ = released("7 dollars", Setting(), "sum")
     assert one.text == other.text
-    # The twin: the singular of an amount tells that it was one.
+    # The twin: a singular currency reveals that the amount was one.
     monkeypatch.setattr(numbers, "_SINGULAR", re.compile(r"(?!)()"))
     one, _ = released("1 dollar", Setting(), "sum")
     assert one.text != other.text
@@ -157,7 +159,7 @@ def test_like_for_like_tells_the_class_and_says_so(one: str, other: str, label: 
 
 
 def test_tokens_that_do_not_spell_the_text_are_refused() -> None:
-    """Private values are looked for in the text; tokens of another text would pass whole."""
+    """Detection only sees the text, so tokens of another text would be released unchanged."""
     deid = Deidentifier(detector="gazetteer", setting=Setting(strategy="redact"))
     forged = Utterance(tokens=("call", "maria"), slots=("O", "O"), text="call her")
     with pytest.raises(InvalidInput):

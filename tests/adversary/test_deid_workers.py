@@ -20,7 +20,7 @@ from sottovoce.errors import InvalidInput
 
 CALL = Utterance(tokens=("call", "maria"), slots=("O", "O"), user="ann", id="1")
 _OURS: list[Deidentifier] = []
-"""Where a forked worker finds what its parent has made."""
+"""Globals that a forked worker inherits from its parent."""
 
 
 def made() -> Deidentifier:
@@ -39,7 +39,7 @@ def stated(deid: Deidentifier) -> float:
 
 
 def work(times: int) -> str:
-    """What a worker of a pool does: it has the global of its parent."""
+    """A pool worker; it inherits the parent's global."""
     told = [each.text for each in _OURS[-1].release_all([CALL] * times)]
     return told[-1]
 
@@ -53,7 +53,7 @@ def ask(_: int) -> str:
 
 
 def pool_map(function: Callable[[int], Any], numbers: list[int]) -> list[Any]:
-    """As `datasets.map(num_proc=2)` does it: forked workers, a piece of the rows for each."""
+    """Like `datasets.map(num_proc=2)`: forked workers, each with a shard of the rows."""
     with multiprocessing.get_context("fork").Pool(2) as pool:
         return pool.map(function, numbers)
 
@@ -96,7 +96,7 @@ def test_workers_of_workers_are_counted(deid: Deidentifier) -> None:
     assert stated(deid) == pytest.approx(4)
 
 
-def test_a_worker_that_dies_has_been_counted_before_it_told(deid: Deidentifier) -> None:
+def test_a_worker_that_dies_was_counted_before_it_released(deid: Deidentifier) -> None:
     child = os.fork()
     if not child:
         next(deid.release_all([CALL] * 3))

@@ -69,7 +69,7 @@ def ask(
 
 
 def told(answer: bytes | None) -> float:
-    """How often the answer speaks of the oncologist."""
+    """The count of the oncologist in the answer."""
     if answer is None:
         return 0.0
     return float(Contribution.from_bytes(answer).counts(len(WORDS))[WORDS.index["oncologist"]])
@@ -88,11 +88,9 @@ ASKED = {
 
 
 @pytest.mark.parametrize("how", ASKED)
-def test_an_utterance_leaves_once_however_often_and_whoever_asks(
-    how: str, monkeypatch: Patch
-) -> None:
+def test_an_utterance_is_sent_once_however_many_servers_ask(how: str, monkeypatch: Patch) -> None:
     assert all_told(device(), *ASKED[how]) == 1.0
-    # The twin: a book that forgets what it sent.
+    # The twin: a log that forgets what it sent.
     monkeypatch.setattr(ContributionLog, "was_sent", lambda *_: False)
     assert all_told(device(), *ASKED[how]) == 3.0
 
@@ -146,7 +144,7 @@ def test_rules_that_belie_the_plan_are_answered_with_nothing(monkeypatch: Patch)
     wide = json.loads(WIDER["a wider kernel"])
     lied = json.dumps({**wide, "rules": json.loads(ask())["rules"]}).encode()
     assert device().contribute(lied) is None
-    # The twin compares the short text alone, which the server may write as it likes.
+    # The twin compares only the digest, which the server can set freely.
     monkeypatch.setattr(Personaliser, "_agreed", lambda self, _: self.vocabulary)
     monkeypatch.setattr(ContributionLog, "check_cost", lambda *_: None)
     assert device().contribute(lied) is not None
@@ -202,7 +200,7 @@ def test_the_owners_budget_stands_whatever_a_server_says(what: str, monkeypatch:
 
 
 def test_a_second_family_of_noise_is_paid_beside_the_first_one(monkeypatch: Patch) -> None:
-    """A lifetime cap may be split over both, so the worse of the two is not all of the cost."""
+    """A lifetime cap may be split over both, so the cost is more than that of the worse one."""
     other = replace(USER, noise=Noise.GAUSSIAN, scale=1e3)
 
     def attack() -> bytes | None:
@@ -256,7 +254,7 @@ def test_corrections_never_leave(monkeypatch: Patch) -> None:
         return told(made.contribute(ask()))
 
     assert attack() == 0.0
-    kind = type(next(iter(device()._heard.values())))
+    kind = type(next(iter(device()._utterances.values())))
     monkeypatch.setattr(kind, "first_pass", lambda self: NBest("u", (Hypothesis(self.correction),)))
     assert attack() == 1.0
 
@@ -293,7 +291,7 @@ def test_a_forgotten_word_stands_nowhere_in_the_state(monkeypatch: Patch) -> Non
 
 
 def test_what_was_given_counts_after_it_was_forgotten(monkeypatch: Patch) -> None:
-    """Who forgets all the time does not thereby give more than the word cap."""
+    """Forgetting repeatedly does not raise the contribution above the word cap."""
 
     def attack() -> float:
         made = Personaliser(WORDS, counting=COUNTING, caps=USER.caps, budget=BUDGET)
@@ -335,7 +333,7 @@ def test_one_unit_moves_all_that_is_sent_by_no_more_than_the_plan_pays_for(
         return rounds
 
     def moved() -> float:
-        # The unit that is left out: the last utterance, or all that the person has said.
+        # The removed unit: the last utterance, or all of the user's utterances.
         rest = heard[:-1] if plan is PLAN else []
         return float(np.abs(all_rounds(heard) - all_rounds(rest)).sum())
 
@@ -347,7 +345,7 @@ def test_one_unit_moves_all_that_is_sent_by_no_more_than_the_plan_pays_for(
 
 
 class Plain:
-    """Encryption that is none."""
+    """A null cipher."""
 
     def __init__(self, key: bytes) -> None:
         pass
@@ -356,7 +354,7 @@ class Plain:
         return plain
 
 
-def test_the_file_shows_nobody_what_was_said(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_the_file_reveals_no_words(tmp_path: Path, monkeypatch: Patch) -> None:
     def attack(name: str) -> bool:
         device().save(tmp_path / name, "a passphrase")
         seen = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
@@ -399,7 +397,7 @@ def test_a_restored_backup_is_refused_and_sends_nothing_again(
     with pytest.raises(InvalidInput, match="older than its counter"):
         sent_after_restoring(tmp_path / "a", with_counter=False)
     assert sent_after_restoring(tmp_path / "b", with_counter=False, restored=True) == 1.0
-    # It stays closed, also when it was saved and loaded since.
+    # It stays closed after saving and loading.
     Personaliser.load(tmp_path / "b/ann", KEY, WORDS, restored=True).save()
     later = Personaliser.load(tmp_path / "b/ann", KEY, WORDS)
     assert later.contribute(ask(number=3)) is None
@@ -417,7 +415,7 @@ def test_a_backup_without_its_counter_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_backup_with_its_counter_is_not_noticed_as_the_page_says(tmp_path: Path) -> None:
-    """A limit, written down: against it helps a counter in hardware alone."""
+    """A documented limit: only a hardware counter would help."""
     assert sent_after_restoring(tmp_path, with_counter=True) == 2.0
     assert sealed.__doc__ is not None
     assert "is not detected" in sealed.__doc__

@@ -114,14 +114,14 @@ class Personaliser:
     >>> words = Vocabulary(("call", "mum", "mom", "<unk>"), [0.4, 0.2, 0.2, 0.2])
     >>> device = Personaliser(words, user="ann")
     >>> readings = Hypothesis("call mom", score=-1.0), Hypothesis("call mum", score=-1.1)
-    >>> heard = NBest("u1", readings)
-    >>> device.rescore(heard)
+    >>> nbest = NBest("u1", readings)
+    >>> device.rescore(nbest)
     'call mom'
-    >>> device.hear(heard, correction="call mum")
-    >>> device.rescore(heard)
+    >>> device.hear(nbest, correction="call mum")
+    >>> device.rescore(nbest)
     'call mum'
     >>> device.forget("u1")
-    >>> device.rescore(heard)
+    >>> device.rescore(nbest)
     'call mom'
     """
 
@@ -153,7 +153,7 @@ class Personaliser:
         if adaptation is not None and isinstance(weights, Tuned):
             self._adaptation = replace(adaptation, power=weights.power)
         self._smoothing, self._trust = smoothing or Dirichlet(), trust
-        self._heard: dict[str, _StoredUtterance] = {}
+        self._utterances: dict[str, _StoredUtterance] = {}
         self._received = _ReceivedMarginals()
         self._log = ContributionLog(self._caps, budget, os.urandom(SECRET_BYTES))
         self._file: SealedFile | None = None
@@ -190,7 +190,7 @@ class Personaliser:
     @property
     def utterances(self) -> tuple[str, ...]:
         """The ids of the stored utterances, in the order they were received."""
-        return tuple(self._heard)
+        return tuple(self._utterances)
 
     def personal(self) -> Vector:
         """The personal counts over the vocabulary."""
@@ -200,18 +200,18 @@ class Personaliser:
         """The joint guarantee of all contributions, to all servers."""
         return self._log.spent()
 
-    def hear(self, heard: NBest, correction: str | None = None) -> None:
+    def hear(self, nbest: NBest, correction: str | None = None) -> None:
         """Count one utterance, only once; `correction` is the user's transcript."""
         with self._lock:
-            if heard.client not in (None, self.user):
-                raise InvalidInput(f"Expected utterances of {self.user!r}, got {heard.client!r}.")
-            if heard.id in self._heard or self._log.was_ever_sent(heard.id):
+            if nbest.client not in (None, self.user):
+                raise InvalidInput(f"Expected utterances of {self.user!r}, got {nbest.client!r}.")
+            if nbest.id in self._utterances or self._log.was_ever_sent(nbest.id):
                 raise InvalidInput(
-                    f"Expected a new utterance, got {heard.id!r} again: each counts once."
+                    f"Expected a new utterance, got {nbest.id!r} again: each counts once."
                 )
-            texts = tuple(h.text for h in heard.hypotheses[: self.counting.nbest])
+            texts = tuple(h.text for h in nbest.hypotheses[: self.counting.nbest])
             corrected = None if correction is None else " ".join(correction.split())
-            self._heard[heard.id] = new = _StoredUtterance(heard.id, texts, corrected)
+            self._utterances[nbest.id] = new = _StoredUtterance(nbest.id, texts, corrected)
             self._cache.add(new.personal(self.counting.nbest))
             self._derived = _Derived()
 
@@ -219,34 +219,34 @@ class Personaliser:
         """Set the user's transcript of a stored utterance."""
         with self._lock:
             known = self._remembered(utterance)
-            self._heard[utterance] = replace(known, correction=" ".join(text.split()))
+            self._utterances[utterance] = replace(known, correction=" ".join(text.split()))
             self._recount()
 
-    def rescore(self, heard: NBest) -> str:
+    def rescore(self, nbest: NBest) -> str:
         """The text of the best hypothesis under the adapted model; ties go to the first pass."""
-        scores = self.rescore_scores(heard)
-        return self._tuned.adapted.choose(heard, scores, self.vocabulary).text
+        scores = self.rescore_scores(nbest)
+        return self._tuned.adapted.choose(nbest, scores, self.vocabulary).text
 
-    def rescore_scores(self, heard: NBest) -> list[float]:
+    def rescore_scores(self, nbest: NBest) -> list[float]:
         """ln p of every hypothesis under the adapted model, in list order."""
-        if not heard.hypotheses:
+        if not nbest.hypotheses:
             return []
         settings, factors = self.settings(), self._factors()
         if self._lm is None:
             encode = self.vocabulary.encode
             return [
-                (h.lm or 0.0) + float(np.sum(factors[encode(h.words)])) for h in heard.hypotheses
+                (h.lm or 0.0) + float(np.sum(factors[encode(h.words)])) for h in nbest.hypotheses
             ]
-        sentences = [h.words for h in heard.hypotheses]
+        sentences = [h.words for h in nbest.hypotheses]
         normalise = settings.adaptation.normalise
         return self._model(settings).score(sentences, factors, normalise=normalise)
 
-    def ranking(self, heard: NBest) -> list[int]:
+    def ranking(self, nbest: NBest) -> list[int]:
         """The indices of the hypotheses, best first."""
         weights, words = self._tuned.adapted, self.vocabulary
         totals = [
             weights.total(h, score, unknown_words(h, words))
-            for h, score in zip(heard.hypotheses, self.rescore_scores(heard), strict=True)
+            for h, score in zip(nbest.hypotheses, self.rescore_scores(nbest), strict=True)
         ]
         return sorted(range(len(totals)), key=lambda place: -totals[place])
 
@@ -275,13 +275,13 @@ class Personaliser:
         """
         with self._lock:
             self._remembered(utterance)
-            del self._heard[utterance]
+            del self._utterances[utterance]
             self._after_forgetting()
 
     def forget_everything(self) -> None:
         """Forget all utterances and received marginals; the log stays, as in `forget`."""
         with self._lock:
-            self._heard.clear()
+            self._utterances.clear()
             self._received = _ReceivedMarginals()
             self._after_forgetting()
 
@@ -401,7 +401,7 @@ class Personaliser:
                 trust=trust,
             )
             device._log = ContributionLog.from_json(state["book"], device.caps)
-            device._heard = {
+            device._utterances = {
                 name: _StoredUtterance(name, tuple(texts), correction)
                 for name, texts, correction in state["heard"]
             }
@@ -431,7 +431,7 @@ class Personaliser:
         caps = self.caps.in_units(counting.unit)
         units = np.zeros(len(words))
         sent = []
-        for each in self._heard.values():
+        for each in self._utterances.values():
             if self._log.was_sent(kind, each.id):
                 continue
             places, added = counting.count(each.first_pass(), words)
@@ -507,19 +507,19 @@ class Personaliser:
         return self._derived.factors
 
     def _remembered(self, utterance: str) -> _StoredUtterance:
-        if utterance not in self._heard:
+        if utterance not in self._utterances:
             raise InvalidInput(f"Expected the id of a stored utterance, got {utterance!r}.")
-        return self._heard[utterance]
+        return self._utterances[utterance]
 
     def _recount(self) -> None:
         self._cache = ClientCache(self.vocabulary, self.counting)
-        for each in self._heard.values():
+        for each in self._utterances.values():
             self._cache.add(each.personal(self.counting.nbest))
         self._derived = _Derived()
 
     def _after_forgetting(self) -> None:
         self._recount()
-        lines = [text.split() for each in self._heard.values() for text in each.texts]
+        lines = [text.split() for each in self._utterances.values() for text in each.texts]
         # <unk> identifies no word.
         words = {UNKNOWN, *(word for line in lines for word in line)}
         pairs = {pair for line in lines for pair in pairs_of(line)}
@@ -534,7 +534,7 @@ class Personaliser:
             "vocabulary": self.vocabulary.digest,
             "counting": self.counting.to_json(),
             "caps": self.caps.to_json(),
-            "heard": [[each.id, each.texts, each.correction] for each in self._heard.values()],
+            "heard": [[each.id, each.texts, each.correction] for each in self._utterances.values()],
             "everybody": self._received.to_json(),
             "book": (log or self._log).to_json(),
         }

@@ -18,7 +18,7 @@ def calls(count: int) -> list[Utterance]:
 
 @given(st.lists(st.tuples(st.text("ab ", max_size=4), st.text("ab ", min_size=1, max_size=3))))
 def test_a_release_is_always_explained(parts: list[tuple[str, str]]) -> None:
-    """Whatever stands between the values, and however alike it is to them."""
+    """For any text between the values, even if it resembles them."""
     original, released, spans = "", "", []
     for between, output in parts:
         original, released = original + between, released + between

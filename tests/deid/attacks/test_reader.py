@@ -51,7 +51,7 @@ def test_guessing_gains_no_more_than_epsilon_allows(epsilon: float) -> None:
     ):
         found = guess(pairs(made, values), made.channel, prior)
         assert found.interval[0] <= best_success(epsilon, found.prior)
-        # Randomised response with an even prior is where the bound is reached.
+        # Randomised response with a uniform prior attains the bound.
         assert found.interval[1] >= best_success(epsilon, found.prior)
 
 
@@ -120,7 +120,7 @@ def test_the_parrot_finds_what_was_missed() -> None:
         source=NoiseSource.seeded(1),
     )
     released = [each.utterance for each in deid.release_all(corpus)]
-    # An attacker who marks only what is in a list, as the original detector did.
+    # An attacker who marks only listed values, like the original detector.
     eyes = [
         each
         if each.tokens[1].startswith("ann")
@@ -133,7 +133,7 @@ def test_the_parrot_finds_what_was_missed() -> None:
         parrot(corpus, eyes[1:], detector, labels)
 
 
-def test_no_misses_leave_the_parrot_speechless() -> None:
+def test_without_misses_the_parrot_attack_is_refused() -> None:
     calls = [Utterance(tokens=("call", "ann"), slots=("O", "B-contact"))] * 40
     with pytest.raises(InvalidInput, match="parrot misses"):
         parrot(calls, calls, Gazetteer({"PER": ["ann"]}), mapping("communication"))

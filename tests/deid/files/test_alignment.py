@@ -12,7 +12,7 @@ PIECES = st.lists(
 
 
 def pieces_of(drawn: list[tuple[int, int, str]], text: str) -> list[Piece]:
-    """Pieces one behind the other, as far as the text reaches, none with blanks at its edges."""
+    """Disjoint pieces in order, none with blanks at its edges."""
     found: list[Piece] = []
     place = 0
     for gap, size, output in drawn:

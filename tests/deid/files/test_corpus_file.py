@@ -131,7 +131,7 @@ def test_surrogates_counted_in_the_corpus() -> None:
     few = private_surrogates(
         CALLS[:3], detector, epsilon=2.0, delta=1e-6, source=NoiseSource.seeded(1)
     )
-    assert len(few["PER"].values) > 1000  # the public list, with the cost still owed
+    assert len(few["PER"].values) > 1000  # the public list, whose cost still counts
     assert few["PER"].histogram["epsilon"] == 4.0
 
 

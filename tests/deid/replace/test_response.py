@@ -42,7 +42,7 @@ def test_epsilon_is_exact_and_the_loss_says_the_same(epsilon: float, m: int) -> 
     cost = made.cost()
     loss = TokenLoss(cost.replace_probability, cost.smallest_probability)
     assert loss.log_ratio == pytest.approx(epsilon, abs=1e-9)
-    # The whole loss distribution is that of the kernel, not its largest value alone.
+    # The whole loss distribution is that of the kernel, not only its maximum.
     p, pi = cost.replace_probability, cost.smallest_probability
     assert made.channel("v0")["v0"] == pytest.approx(1 - p + p * pi)
     assert made.channel("v0")["v1"] == pytest.approx(p * pi)

@@ -34,7 +34,7 @@ def test_epsilon_is_exact_and_used_up(epsilon: float) -> None:
     rows = [made.channel(value) for value in (*WORDS, "elsewhere")]
     assert channel_epsilon(rows) == pytest.approx(made.epsilon, abs=1e-9)
     assert epsilon * 0.999 - 1e-9 <= made.epsilon <= epsilon + 1e-9
-    assert made.scale >= epsilon / 2 * 0.999  # never less than the proof allows
+    assert made.scale >= epsilon / 2 * 0.999  # at least what the proof allows
 
 
 def test_neighbours_are_likelier() -> None:

@@ -54,7 +54,7 @@ def test_epsilon_is_the_largest_log_ratio_within_a_class(p: float) -> None:
     made = alike(p)
     stated = made.cost().epsilon
     assert stated is not None
-    # The list as a whole is the kernel of classes without surrogates; here there are none.
+    # The kernel over the whole list serves classes without surrogates; here there are none.
     listed = max(
         math.log1p((1 - p) / (p * kernel.surrogates.min_probability))
         for kernel in made.kernels.values()
@@ -117,7 +117,7 @@ def test_a_value_of_a_class_without_surrogates_may_become_any() -> None:
     assert made.cost().epsilon == 0
 
 
-def test_kept_for_certain_there_is_no_epsilon() -> None:
+def test_a_value_that_is_always_kept_has_no_epsilon() -> None:
     cost = alike(0.0).cost()
     assert cost.epsilon is None
     assert cost.replace_probability == 0

@@ -93,10 +93,10 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     back = ClientCache.load(path, WORDS, Caps(3.0))
     assert np.array_equal(back.personal(), cache.personal())
     assert np.array_equal(back.take_increment(), cache.take_increment())
-    # The lifetime cap of 3 counts is used up, also for the one who comes back.
+    # The lifetime cap of 3 counts stays used up after reloading.
     back.add(heard("b b b"))
     assert back.take_increment().sum() == 0
-    # Nobody has to say the caps again; who says others is refused.
+    # The caps need not be passed again; other caps are refused.
     assert ClientCache.load(path, WORDS).caps == Caps(3.0)
     with pytest.raises(InvalidInput, match="Expected the caps of the cache"):
         ClientCache.load(path, WORDS, Caps(9.0))

@@ -47,7 +47,7 @@ def test_sensitivity_is_that_of_the_recipe(noise: Noise, kernel: Kernel) -> None
     )
     ours = rule.l2_sensitivity if recipe.is_gaussian else rule.l1_sensitivity
     if discrete and kernel is Kernel.NORMALISED:
-        # Rounding may favour a shorter list, which the recipe disregards: ours may be larger.
+        # Rounding may favour a shorter list, which the recipe ignores, so ours may be larger.
         assert ours / rule.unit >= recipe.sensitivity() * (1 - 1e-12)
     else:
         assert ours / rule.unit == pytest.approx(recipe.sensitivity())

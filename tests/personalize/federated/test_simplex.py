@@ -1,4 +1,4 @@
-"""Noisy counts become distributions without invented mass."""
+"""Noisy counts become distributions without spurious mass."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_projection_invents_less_mass_than_cutting_off() -> None:
     noisy = counts + noise.laplace(words, scale, NoiseSource.seeded(1))
     invented = np.maximum(noisy, 0)[100:].sum()
     assert invented == pytest.approx((words - 100) * scale / 2, rel=0.05)
-    # Cutting off would leave 7 % of the mass with words that nobody said.
+    # Clipping at zero would leave 7 % of the mass on words with count zero.
     assert project(noisy)[100:].sum() < 0.005
     u = np.full(words, 1 / words)
     assert abs(threshold(noisy, u, scale * 2**0.5)[:100].sum() - 1) < 0.01

@@ -72,8 +72,8 @@ class WithinClass:
     >>> from sottovoce.deid.replace.within_class import gender
     >>> from sottovoce.deid.replace.surrogates import uniform
     >>> names = uniform(["maria", "anna", "john", "david"])
-    >>> alike = WithinClass.of(names, "gender of a name", gender, p=0.5)
-    >>> alike.channel("maria")
+    >>> mechanism = WithinClass.of(names, "gender of a name", gender, p=0.5)
+    >>> mechanism.channel("maria")
     {'maria': 0.75, 'anna': 0.25}
     """
 

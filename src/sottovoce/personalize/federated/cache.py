@@ -75,9 +75,9 @@ class ClientCache:
         """The digest of the vocabulary, kernel and caps that this cache counts by."""
         return rules(self.vocabulary, self.counting, self.caps)
 
-    def add(self, heard: NBest) -> None:
+    def add(self, nbest: NBest) -> None:
         """Count one utterance by its first-pass ranks."""
-        places, added = self.counting.count(heard, self.vocabulary)
+        places, added = self.counting.count(nbest, self.vocabulary)
         mass_cap, word_cap = self.caps.in_units(self.counting.unit)
         room = mass_cap - sum(self._spent.values())
         for place, mass in zip(places.tolist(), added.tolist(), strict=True):

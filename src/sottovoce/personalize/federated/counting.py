@@ -99,18 +99,18 @@ class Counting:
         return math.sqrt(self.max_words) * self.kernel_mass
 
     def count(
-        self, heard: NBest, vocabulary: Vocabulary
+        self, nbest: NBest, vocabulary: Vocabulary
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The words of one utterance and their masses, in units.
 
         >>> from sottovoce.personalize.nbest.lists import Hypothesis
         >>> words = Vocabulary(("call", "mum", "<unk>"), [0.4, 0.4, 0.2])
-        >>> heard = NBest("u", (Hypothesis("call mum"), Hypothesis("call bob")))
-        >>> places, added = Counting(sigma=1.0).count(heard, words)
+        >>> nbest = NBest("u", (Hypothesis("call mum"), Hypothesis("call bob")))
+        >>> places, added = Counting(sigma=1.0).count(nbest, words)
         >>> places.tolist(), added.round(3).tolist()
         ([0, 1, 2], [1.607, 1.0, 0.607])
         """
-        kept = heard.hypotheses[: self.nbest]
+        kept = nbest.hypotheses[: self.nbest]
         places: list[NDArray[np.int64]] = []
         added: list[NDArray[np.float64]] = []
         for hypothesis, weight in zip(kept, self.weights(len(kept)), strict=True):

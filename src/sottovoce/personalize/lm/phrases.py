@@ -42,9 +42,9 @@ class PhraseCache:
         self._after: dict[History, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         self._totals: dict[History, float] = defaultdict(float)
 
-    def add(self, heard: NBest) -> None:
+    def add(self, nbest: NBest) -> None:
         """Count the phrases of one utterance, including start and end."""
-        kept = heard.hypotheses[: self.counting.nbest]
+        kept = nbest.hypotheses[: self.counting.nbest]
         weights = self.counting.weights(len(kept)) / self.counting.unit
         for hypothesis, weight in zip(kept, weights.tolist(), strict=True):
             for histories, word in self._events(hypothesis.words[: self.counting.max_words]):

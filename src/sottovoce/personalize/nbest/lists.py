@@ -69,8 +69,8 @@ class NBest:
 
     `client` is the owner of the device and `order` the position in time on that device.
 
-    >>> heard = NBest("u1", (Hypothesis("call mum"), Hypothesis("call mom")), reference="call mum")
-    >>> heard.best.text, len(heard.hypotheses)
+    >>> nbest = NBest("u1", (Hypothesis("call mum"), Hypothesis("call mom")), reference="call mum")
+    >>> nbest.best.text, len(nbest.hypotheses)
     ('call mum', 2)
     """
 
@@ -113,8 +113,8 @@ def attach(
 def by_client(lists: Iterable[NBest]) -> dict[str, list[NBest]]:
     """The lists of every client in time order; a list without a client is an error.
 
-    >>> heard = [NBest("b", (), client="ann", order=2), NBest("a", (), client="ann", order=1)]
-    >>> [each.id for each in by_client(heard)["ann"]]
+    >>> nbest = [NBest("b", (), client="ann", order=2), NBest("a", (), client="ann", order=1)]
+    >>> [each.id for each in by_client(nbest)["ann"]]
     ['a', 'b']
     """
     clients: dict[str, list[NBest]] = {}

@@ -146,20 +146,20 @@ class Weights:
         return self.acoustic * summed + self.average * mean + self.scale * language + words
 
     def choose(
-        self, heard: NBest, second: Sequence[float], vocabulary: Vocabulary | None = None
+        self, nbest: NBest, second: Sequence[float], vocabulary: Vocabulary | None = None
     ) -> Hypothesis:
         """The best hypothesis; the first pass decides ties."""
-        if len(second) != len(heard.hypotheses):
+        if len(second) != len(nbest.hypotheses):
             raise InvalidInput(
-                f"Expected {len(heard.hypotheses)} scores for {heard.id!r}, got {len(second)}."
+                f"Expected {len(nbest.hypotheses)} scores for {nbest.id!r}, got {len(second)}."
             )
-        if not heard.hypotheses:
-            return heard.best
+        if not nbest.hypotheses:
+            return nbest.best
         totals = [
             self.total(h, s, unknown_words(h, vocabulary))
-            for h, s in zip(heard.hypotheses, second, strict=True)
+            for h, s in zip(nbest.hypotheses, second, strict=True)
         ]
-        return heard.hypotheses[int(np.argmax(totals))]
+        return nbest.hypotheses[int(np.argmax(totals))]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -61,10 +61,10 @@ class Interval(NamedTuple):
 
 def word_errors(reference: str, hypothesis: str) -> WordErrors:
     """The errors of one utterance, by a minimum-edit alignment."""
-    spoken, heard = reference.split(), hypothesis.split()
-    if spoken == heard:
+    spoken, recognised = reference.split(), hypothesis.split()
+    if spoken == recognised:
         return WordErrors(words=len(spoken))
-    kinds = [edit.tag for edit in Levenshtein.editops(spoken, heard)]
+    kinds = [edit.tag for edit in Levenshtein.editops(spoken, recognised)]
     return WordErrors(
         kinds.count("replace"), kinds.count("delete"), kinds.count("insert"), len(spoken)
     )
@@ -85,8 +85,8 @@ def oracle(nbest: NBest) -> WordErrors:
     """The errors of the best hypothesis in the list.
 
     >>> from sottovoce.personalize.nbest.lists import Hypothesis
-    >>> heard = (Hypothesis("call mom"), Hypothesis("call mum"))
-    >>> oracle(NBest("u", heard, reference="call mum")).count
+    >>> hypotheses = (Hypothesis("call mom"), Hypothesis("call mum"))
+    >>> oracle(NBest("u", hypotheses, reference="call mum")).count
     0
     """
     reference = reference_of(nbest)
@@ -103,7 +103,7 @@ def split_errors(
     (WordErrors(substitutions=1, deletions=0, insertions=1, words=1),
      WordErrors(substitutions=0, deletions=0, insertions=0, words=2))
     """
-    spoken, heard = reference.split(), hypothesis.split()
+    spoken, recognised = reference.split(), hypothesis.split()
     inside, outside = WordErrors(), WordErrors()
 
     def add(word: str, errors: WordErrors) -> None:
@@ -115,9 +115,9 @@ def split_errors(
 
     for word in spoken:
         add(word, WordErrors(words=1))
-    for edit in Levenshtein.editops(spoken, heard):
+    for edit in Levenshtein.editops(spoken, recognised):
         if edit.tag == "insert":
-            add(heard[edit.dest_pos], WordErrors(insertions=1))
+            add(recognised[edit.dest_pos], WordErrors(insertions=1))
         elif edit.tag == "delete":
             add(spoken[edit.src_pos], WordErrors(deletions=1))
         else:

@@ -30,7 +30,7 @@ def arpa(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def one_by_one(model: NGramModel, sentence: list[str], factors: np.ndarray) -> float:
-    """Every event normalised by asking for every word."""
+    """Every event normalised by querying every word."""
     spoken = (*WORDS.words, END)
     raised = dict(zip(WORDS.words, factors.tolist(), strict=True)) | {END: 0.0}
     said: list[str] = []

@@ -1,4 +1,4 @@
-"""Every format there and back, and what each does with bad input."""
+"""Round trips of every format, and its handling of bad input."""
 
 import gzip
 import itertools
@@ -26,7 +26,7 @@ HEARD = [
     )
     for i in range(3)
 ]
-# What a format cannot hold, as functions of one hypothesis.
+# What a format cannot store, as functions of one hypothesis.
 LOSSES: dict[str, Callable[[Hypothesis], Hypothesis]] = {
     "nemo": lambda h: Hypothesis(h.text, score=h.score),
     "espnet": lambda h: Hypothesis(h.text, score=h.score),

@@ -12,7 +12,7 @@ from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 
 def read_espnet(folder: Path | str, problems: Problems) -> Iterator[NBest]:
     """Lists in the order of `1best_recog/text`; an utterance may have fewer hypotheses."""
-    heard: dict[str, list[Hypothesis]] = {}
+    found: dict[str, list[Hypothesis]] = {}
     rank = 1
     while (inner := Path(folder) / f"{rank}best_recog").is_dir():
         texts = table_of(inner / "text", problems)
@@ -20,17 +20,17 @@ def read_espnet(folder: Path | str, problems: Problems) -> Iterator[NBest]:
         for place, (utterance, text) in enumerate(texts.items(), 1):
             try:
                 score = None if scores is None else number(_of(scores, utterance, inner))
-                if rank > 1 and len(heard.get(utterance, ())) != rank - 1:
+                if rank > 1 and len(found.get(utterance, ())) != rank - 1:
                     raise InvalidInput(
                         f"Expected {utterance!r} in {rank - 1}best_recog too, not found."
                     )
-                heard.setdefault(utterance, []).append(Hypothesis(text, score=score))
+                found.setdefault(utterance, []).append(Hypothesis(text, score=score))
             except InvalidInput as problem:
                 problems.reject(place, problem)
         rank += 1
     if rank == 1:
         raise InvalidInput(f"Expected a folder 1best_recog in {folder}, got none.")
-    for utterance, hypotheses in heard.items():
+    for utterance, hypotheses in found.items():
         yield NBest(utterance, tuple(hypotheses))
 
 

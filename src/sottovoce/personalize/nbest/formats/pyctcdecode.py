@@ -57,8 +57,8 @@ def from_decoder(utterance: str, decoder: Any, size: int = 100) -> NBest:
     """The `size` best distinct strings of a pocketsphinx decoder.
 
     >>> from types import SimpleNamespace as Fake
-    >>> heard = [Fake(hypstr="call mum", score=0.5), None, Fake(hypstr="call mum", score=0.4)]
-    >>> from_decoder("u1", Fake(nbest=lambda: iter(heard))).hypotheses
+    >>> paths = [Fake(hypstr="call mum", score=0.5), None, Fake(hypstr="call mum", score=0.4)]
+    >>> from_decoder("u1", Fake(nbest=lambda: iter(paths))).hypotheses
     (Hypothesis(text='call mum', am=None, lm=None, score=-0.693...),)
     """
     _validate.at_least_one("size", size)

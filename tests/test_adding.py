@@ -35,9 +35,9 @@ from sottovoce.deid import (
 from sottovoce.deid.attacks.run import ATTACKS as READERS
 from sottovoce.deid.detect import Combination
 from sottovoce.deid.replace import Cost, Kernel, Surrogates, public_surrogates
-from sottovoce.deid.replace.outside import Outside
 from sottovoce.deid.replace.sources import SourceRequest, surrogates_from
 from sottovoce.deid.replace.strategies import mechanism_for
+from sottovoce.deid.replace.third_party import ThirdParty
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders import ENCODERS, encoder_from_json
 from sottovoce.nlu.metrics import METRICS, count, intervals, paired_change
@@ -59,7 +59,7 @@ from sottovoce.corpora.formats import Format
 from sottovoce.deid import DETECTORS, SOURCES, STRATEGIES
 from sottovoce.deid.attacks.reader import Attack
 from sottovoce.deid.attacks.run import ATTACKS as READERS
-from sottovoce.deid.replace import Cost, even
+from sottovoce.deid.replace import Cost, uniform
 from sottovoce.nlu.metrics import METRICS
 from sottovoce.personalize.nbest.formats import FORMATS as NBEST, NBestFormat
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
@@ -94,14 +94,14 @@ def silent(kind, setting, resources):
 
 @SOURCES.register("planets")
 def planets(request):
-    return {"LOC": even(["mars", "venus", "saturn"])}
+    return {"LOC": uniform(["mars", "venus", "saturn"])}
 
 @SOURCES.register("sly")
 def sly(request):
     utterances, found = request.corpus()
     for _ in utterances:
         pass
-    return {"LOC": even(["mars", "venus"])}
+    return {"LOC": uniform(["mars", "venus"])}
 
 @METRICS.register("first_label")
 def first_label(right, guess):
@@ -351,7 +351,7 @@ def test_without_the_mark_the_claim_of_a_strategy_would_be_a_silent_guarantee(
     loaded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin: what the statement would be if claims were taken as facts."""
-    monkeypatch.setattr(Outside, "cost", lambda self: self.mechanism.cost())
+    monkeypatch.setattr(ThirdParty, "cost", lambda self: self.mechanism.cost())
     deid = Deidentifier(detector="badges", setting=Setting(strategy="silent"))
     deid.release("b42 came", user="ann")
     assert deid.statement().guarantees["token"].epsilon == 0

@@ -24,7 +24,7 @@ from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
 from sottovoce.personalize.nbest.lists import NBest, by_client
 from sottovoce.personalize.rescoring.scores import Adaptation, ScoreTable
 from sottovoce.personalize.rescoring.stream import Personalisation, factor_sums, personal_factors
-from sottovoce.personalize.rescoring.tuning import LEAST, Fit, least_errors, steady
+from sottovoce.personalize.rescoring.tuning import LEAST, Fit, bagged, least_errors
 from sottovoce.personalize.rescoring.wer import (
     WordErrors,
     change_interval,
@@ -163,7 +163,7 @@ class Part:
     def steady(self, parts: Array, clients: NDArray[np.bool_]) -> Vector:
         """The same, averaged over draws of these clients."""
         rows, table = clients[self.clients], self.table
-        return steady(
+        return bagged(
             parts[rows], table.errors[rows], table.absent[rows], self.clients[rows], _least(parts)
         )
 

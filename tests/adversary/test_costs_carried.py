@@ -1,4 +1,4 @@
-"""What one run has paid for and another one uses: its cost comes along, or it is refused."""
+"""Results of one run used by another: their cost is carried over, or they are refused."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ HEARD = NBest("u", (Hypothesis("call mum dad"),))
 
 
 def saved(folder: Path) -> Path:
-    """A cache whose lifetime is spent."""
+    """A cache whose lifetime cap is used up."""
     cache = ClientCache(WORDS, Counting(), CAPS)
     for _ in range(9):
         cache.add(HEARD)
@@ -113,7 +113,7 @@ def lost(tmp_path: Path) -> None:
 
 
 def exchanged(tmp_path: Path) -> None:
-    """Other numbers choose the words of the pairs."""
+    """Other numbers select the words of the pairs."""
     (tmp_path / "words/ledger.jsonl").unlink()
     edited(tmp_path / "words/marginals.json", lambda told: told["q_bar"].reverse())
 

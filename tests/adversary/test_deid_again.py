@@ -1,4 +1,4 @@
-"""The same words released again in other clothes, and records that are altered afterwards."""
+"""The same words released again in other spellings, and records altered afterwards."""
 
 import json
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from sottovoce.deid.detect import Gazetteer, Gold
 from sottovoce.deid.files import corpus_file as files
 from sottovoce.deid.files import manifest as manifests
 from sottovoce.deid.files import shards
-from sottovoce.deid.files.manifest import sealed, verify
+from sottovoce.deid.files.manifest import verify, with_hash
 from sottovoce.deid.replace import PrivateHistogram, Surrogates, read_surrogates
 from sottovoce.deid.replace.strategies import Resources
-from sottovoce.deid.replace.surrogates import even, write_surrogates
+from sottovoce.deid.replace.surrogates import uniform, write_surrogates
 from sottovoce.deid.statement.unit_counts import random_numbers
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
@@ -86,8 +86,8 @@ def test_a_statement_cannot_be_made_for_another_configuration(name: str, value: 
     assert any("user" in each for each in deid.statement().guarantees["token"].not_covered)
 
 
-def test_changed_behind_its_back_it_would_state_something_else() -> None:
-    """The twin: names of users were released as they are, and nobody says so."""
+def test_if_its_configuration_could_change_the_statement_would_be_wrong() -> None:
+    """The twin: user names were released unchanged, and the statement does not say so."""
     deid = made(fields=Fields(user="keep"))
     list(deid.release_all([CALL]))
     object.__setattr__(deid, "fields", Fields(user="drop"))
@@ -102,8 +102,8 @@ def test_what_another_detector_missed_stays_in_the_statement() -> None:
     assert any("gazetteer misses" in s for s in second.statement().guarantees["token"].not_covered)
 
 
-def test_a_list_of_ones_own_is_assumed_to_be_public() -> None:
-    for listed in (even(["maria", "anna"]), Surrogates(("maria", "anna"), (3.0, 1.0))):
+def test_a_user_list_is_assumed_to_be_public() -> None:
+    for listed in (uniform(["maria", "anna"]), Surrogates(("maria", "anna"), (3.0, 1.0))):
         deid = made(resources=Resources(surrogates={"PER": listed}))
         list(deid.release_all([CALL]))
         said = deid.statement().guarantees["token"].assumptions
@@ -118,7 +118,7 @@ def test_a_list_of_ones_own_is_assumed_to_be_public() -> None:
     "weights",
     [(0.0, 1.0), (float("nan"), 1.0), (-1.0, 1.0), (float("inf"), 1.0), ("1", 1.0), (1.0,)],
 )
-def test_weights_that_are_none_are_refused(weights: tuple[Any, ...]) -> None:
+def test_invalid_weights_are_refused(weights: tuple[Any, ...]) -> None:
     with pytest.raises(InvalidInput):
         Surrogates(("maria", "anna"), weights)
 
@@ -130,7 +130,7 @@ def test_lists_with_nothing_to_choose_are_refused(values: tuple[str, ...]) -> No
 
 
 def histogram(folder: Path) -> Path:
-    """A list that a private histogram has paid for, in a file."""
+    """A list from a private histogram, in a file."""
     counted = PrivateHistogram(epsilon=1.0, delta=1e-6)
     for number in range(200):
         counted.add(f"user {number}", "maria" if number % 2 else "anna")
@@ -146,7 +146,7 @@ def test_a_list_that_was_paid_for_carries_its_cost_into_every_run(tmp_path: Path
         list(each.release_all([CALL]))
         assert stated(each) == pytest.approx(3)
     runs[1].absorb(runs[0].record())
-    # Drawn from the same list twice: the list is paid once, the draws twice.
+    # Drawn from the same list twice: the list is charged once, the draws twice.
     assert stated(runs[1]) == pytest.approx(4)
 
 
@@ -162,7 +162,7 @@ def test_two_histograms_are_paid_twice(tmp_path: Path) -> None:
 
 
 def test_without_its_first_line_the_list_is_stated_as_an_assumption(tmp_path: Path) -> None:
-    """The twin: cut off by hand, the cost is gone, but not the sentence."""
+    """The twin: with the first line removed the cost is gone, but not the assumption."""
     path = histogram(tmp_path)
     path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
     deid = made(resources=Resources(surrogates=read_surrogates(path)))
@@ -219,7 +219,7 @@ def test_without_its_record_nothing_is_released_again(tmp_path: Path) -> None:
     out = released(tmp_path)
     out.unlink()
     (tmp_path / "private" / "out.jsonl.record.json").unlink()
-    with pytest.raises(InvalidInput, match="would be forgotten"):
+    with pytest.raises(InvalidInput, match="cost of that release is unknown"):
         files.release_file(made(), read(tmp_path / "calls.jsonl"), out)
     assert not out.exists()
 
@@ -260,7 +260,7 @@ def test_a_forged_manifest_is_refused_though_its_hash_fits(
     path = Path(f"{out}.run.json")
     content = json.loads(path.read_text())
     forge(content)
-    path.write_text(json.dumps(sealed(content)))
+    path.write_text(json.dumps(with_hash(content)))
     if not with_private:
         (tmp_path / "private").rename(tmp_path / "kept")
     with pytest.raises(InvalidInput):
@@ -268,7 +268,7 @@ def test_a_forged_manifest_is_refused_though_its_hash_fits(
 
 
 def test_a_manifest_of_another_release_is_noticed_by_its_owner(tmp_path: Path) -> None:
-    """Consistent in itself, with a ledger of its own: the key tells that it is not ours."""
+    """Self-consistent, with its own ledger: only the key reveals the forgery."""
     out = released(tmp_path)
     (tmp_path / "other").mkdir()
     forged = Deidentifier(
@@ -278,11 +278,11 @@ def test_a_manifest_of_another_release_is_noticed_by_its_owner(tmp_path: Path) -
     other = tmp_path / "other" / "out.jsonl"
     files.release_file(forged, read(tmp_path / "other" / "calls.jsonl"), other)
     content = json.loads(Path(f"{other}.run.json").read_text())
-    content["output"] = manifests.described(out)
-    Path(f"{out}.run.json").write_text(json.dumps(sealed(content)))
+    content["output"] = manifests.describe_file(out)
+    Path(f"{out}.run.json").write_text(json.dumps(with_hash(content)))
     with pytest.raises(InvalidInput, match="sealed with"):
         verify(out)
-    # The twin: whoever has no private folder sees a manifest that fits.
+    # The twin: without the private folder the manifest looks valid.
     (tmp_path / "private").rename(tmp_path / "kept")
     assert verify(out)["guarantee"]["epsilon"] == 0
 

@@ -1,4 +1,4 @@
-"""Lists of names that are given and would not be looked up."""
+"""Lists of names that would be silently ignored."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_two_lists_of_one_file_name_are_both_used(tmp_path: Path) -> None:
     assert "zoltan" not in told
 
 
-def test_told_apart_by_name_one_would_be_lost(
+def test_if_lists_were_identified_by_name_one_would_be_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(names, "fingerprint", lambda part: part.name)

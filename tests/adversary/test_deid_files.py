@@ -1,4 +1,4 @@
-"""Who has only the files of a release that may be shared, and tries to learn the input."""
+"""An attacker with only the public files of a release tries to learn the input."""
 
 import hashlib
 import json
@@ -59,7 +59,7 @@ def test_a_plain_hash_of_the_input_would_tell_the_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifests, "PUBLIC", (*manifests.PUBLIC, "input"))
-    monkeypatch.setattr(manifests, "_input", lambda source, folder: manifests.described(source))
+    monkeypatch.setattr(manifests, "_input", lambda source, folder: manifests.describe_file(source))
     assert guessed(released(tmp_path / "a", ["call maria"])) == ["maria"]
 
 
@@ -91,7 +91,7 @@ def test_only_the_owner_can_check_the_original(tmp_path: Path) -> None:
         verify(out, source=tmp_path / "guess.txt")
     (tmp_path / "a" / "private").rename(tmp_path / "kept")
     verify(out)
-    with pytest.raises(InvalidInput, match="only who has the private folder"):
+    with pytest.raises(InvalidInput, match="only be checked with the private folder"):
         verify(out, source=tmp_path / "a" / "calls.txt")
 
 
@@ -99,6 +99,6 @@ def test_a_second_release_does_not_replace_the_record_of_the_first(tmp_path: Pat
     out = released(tmp_path / "a", ["call maria"])
     before = Path(f"{out}.run.json").read_bytes()
     deid = Deidentifier(detector=Gazetteer({"PER": NAMES}), setting=Setting(epsilon=1.0))
-    with pytest.raises(InvalidInput, match="what it cost would be forgotten"):
+    with pytest.raises(InvalidInput, match="the cost of both releases adds up"):
         release_file(deid, read(tmp_path / "a" / "calls.txt"), out)
     assert Path(f"{out}.run.json").read_bytes() == before

@@ -1,4 +1,4 @@
-"""What a release leaves behind: rights, links, killed and concurrent processes, side fields."""
+"""What a release leaves behind: permissions, links, killed and concurrent processes, fields."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from sottovoce.deid import Deidentifier, Fields, Setting
 from sottovoce.deid.detect import Gazetteer
 from sottovoce.deid.files import corpus_file as files
 from sottovoce.deid.files.corpus_file import release_file
-from sottovoce.deid.files.manifest import described
+from sottovoce.deid.files.manifest import describe_file
 from sottovoce.deid.files.tables import TextColumns, release_arrow
 from sottovoce.deid.replace import PrivateHistogram
 from sottovoce.errors import InvalidInput
@@ -28,7 +28,7 @@ CALL = Utterance(tokens=("call", "maria"), slots=("O", "O"), user="ann", id="1")
 
 @pytest.fixture
 def open_to_all() -> Iterator[None]:
-    """Everybody may read what a careless process writes."""
+    """Files are world-readable by default."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -47,7 +47,7 @@ def made(**options: Any) -> Deidentifier:
 
 
 def readable(folder: Path) -> set[str]:
-    """What anybody else may read: by the rights of the file and of the folders above it."""
+    """What others may read, by the permissions of the file and its folders."""
     found = set()
     for path in folder.rglob("*"):
         above = [each for each in path.parents if each.is_relative_to(folder) and each != folder]
@@ -90,10 +90,10 @@ def test_what_a_killed_release_leaves_is_for_its_owner_alone(
     assert readable(tmp_path) == {"calls.jsonl"}
 
 
-def test_made_like_any_file_it_could_be_read_beside_the_next_release(
+def test_with_default_permissions_the_leftover_could_be_read(
     calls: Path, tmp_path: Path, open_to_all: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_own", lambda hidden: 0o644)
+    monkeypatch.setattr(files, "_create_private", lambda hidden: 0o644)
     killed(calls, tmp_path / "out.jsonl")
     assert len(readable(tmp_path)) > 1
 
@@ -110,7 +110,7 @@ def test_of_two_processes_that_release_to_one_output_one_is_refused(
     with pytest.raises(InvalidInput, match="another process has released"):
         release_file(made(), read(calls), tmp_path / "out.jsonl", track=meanwhile)
     kept = json.loads((tmp_path / "out.jsonl.run.json").read_text())
-    assert kept["output"]["sha256"] == described(tmp_path / "out.jsonl")["sha256"]
+    assert kept["output"]["sha256"] == describe_file(tmp_path / "out.jsonl")["sha256"]
 
 
 def test_without_a_look_at_the_end_the_first_would_be_lost(
@@ -133,7 +133,7 @@ def test_without_a_look_at_the_end_the_first_would_be_lost(
 def test_a_link_in_the_private_folder_is_not_followed(
     calls: Path, tmp_path: Path, name: str
 ) -> None:
-    """Planted by somebody else, it would carry private files to where it points."""
+    """Planted by an attacker, it would redirect private files to its target."""
     folder = RunFolder(tmp_path).private_folder
     (tmp_path / "public.json").write_text("")
     (folder / name).symlink_to(tmp_path / "public.json")
@@ -200,7 +200,7 @@ def test_no_name_gets_out_beside_the_text(
 
 
 def test_a_field_that_is_kept_gets_out_and_the_statement_says_so(tmp_path: Path) -> None:
-    """The twin: asked to keep it, the name is out, and listed as not covered."""
+    """The twin: if the field is kept, the name is released, and listed as not covered."""
     record = {"tokens": ["call", "maria"], "slots": ["O", "O"], "contact": "maria"}
     deid = made(fields=Fields(keep=frozenset({"contact"})))
     release_file(deid, read(as_jsonl(tmp_path / "calls", record)), tmp_path / "out.jsonl")
@@ -230,7 +230,7 @@ def test_columns_that_are_kept_are_listed_as_not_covered(monkeypatch: pytest.Mon
     said = deid.statement().guarantees["token"].not_covered
     assert "columns released as they are: contact" in said
     assert "columns released as they are: contact" in deid.record()["not_covered"]
-    # The twin: unsaid, the statement reads as if the name were protected.
+    # The twin: without the sentence, the statement reads as if the name were protected.
     monkeypatch.setattr(TextColumns, "not_covered", lambda columns: ())
     silent = made()
     release_arrow(silent, table, columns)

@@ -14,7 +14,7 @@ from sottovoce.corpora import Utterance
 from sottovoce.deid import Deidentifier, LabelMap, ReleaseStatement, Setting
 from sottovoce.deid.detect import Gazetteer, evaluate
 from sottovoce.deid.replace.strategies import Resources
-from sottovoce.deid.replace.surrogates import even
+from sottovoce.deid.replace.surrogates import uniform
 from sottovoce.deid.statement import misses as missing
 from sottovoce.deid.statement.facts import ReplacedValues
 from sottovoce.privacy.guarantee import Relation, Unit
@@ -37,11 +37,11 @@ RECALL = missing.Misses.of(TESTED, ["PER"], []).recall
 
 
 def stated(strategy: Setting, *, found: int, delta: float) -> ReleaseStatement:
-    """The statement about an utterance in which so many values were found."""
+    """The statement for an utterance with `found` values."""
     deid = Deidentifier(
         detector=FOUND,
         setting=strategy,
-        resources=Resources(surrogates={"PER": even(NAMES)}),
+        resources=Resources(surrogates={"PER": uniform(NAMES)}),
         delta=delta,
         evaluation=TESTED,
     )
@@ -50,14 +50,14 @@ def stated(strategy: Setting, *, found: int, delta: float) -> ReleaseStatement:
 
 
 def row_of(value: str, channel: dict[str, float]) -> dict[str, float]:
-    """The exact distribution of one released value: a missed one is out as it is."""
+    """The exact distribution of one released value: a missed one is released unchanged."""
     row = {out: RECALL * chance for out, chance in channel.items()}
     row[value] = row.get(value, 0.0) + 1 - RECALL
     return row
 
 
 def delta_of(epsilon: float, one: dict[str, float], other: dict[str, float], values: int) -> float:
-    """The delta of so many values, each `one` or each `other`, at this epsilon."""
+    """The delta of several values, each `one` or each `other`, at this epsilon."""
     single: dict[float, float] = defaultdict(float)
     for out, chance in one.items():
         single[round(log(chance / other[out]), 9) if other.get(out) else inf] += chance
@@ -72,7 +72,7 @@ def delta_of(epsilon: float, one: dict[str, float], other: dict[str, float], val
 
 
 def truth(statement: ReleaseStatement, values: int) -> float:
-    """The delta that the release really has at the epsilon stated to one utterance."""
+    """The true delta of the release at the epsilon stated to one utterance."""
     mechanism: Any = statement.types["PER"].mechanism
     epsilon = statement.adjusted["utterance"].epsilon
 
@@ -96,7 +96,7 @@ def test_ten_found_of_so_many_are_covered(setting: Setting, there: int) -> None:
 
 def test_by_what_was_found_alone_it_would_not_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: the misses of ten values where eleven were there; outside the list each is out."""
-    monkeypatch.setattr(missing, "most_values", lambda found, recall, error: found)
+    monkeypatch.setattr(missing, "max_values", lambda found, recall, error: found)
     statement = stated(Setting(p=1.0), found=10, delta=1.02 * (1 - RECALL**10))
     said = statement.adjusted["utterance"]
     assert said.holds
@@ -106,7 +106,7 @@ def test_by_what_was_found_alone_it_would_not_be(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("strategy", ["response", "entity"])
 def test_below_the_probability_of_a_miss_there_is_no_epsilon(strategy: str) -> None:
-    """A value outside the list that is missed is out verbatim, whatever the strategy."""
+    """A missed value outside the list is released verbatim, for any strategy."""
     setting = Setting(strategy=strategy, epsilon=3.9)
     statement = stated(setting, found=2, delta=0.001)
     for unit in ("token", "utterance", "user"):
@@ -118,7 +118,7 @@ def test_below_the_probability_of_a_miss_there_is_no_epsilon(strategy: str) -> N
 def test_if_every_value_were_in_the_list_it_would_be_stated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The twin: as if a missed value could always be a surrogate, an epsilon is printed."""
+    """The twin: if missed values were assumed to be in the list, an epsilon would be printed."""
     monkeypatch.setattr(ReplacedValues, "missed", property(lambda fact: 0.0))
     statement = stated(Setting(strategy="response", epsilon=3.9), found=2, delta=0.001)
     assert statement.adjusted["utterance"].holds
@@ -139,7 +139,7 @@ def test_the_numbers_of_the_review() -> None:
         ledger.spend(spent)
         return ledger.guarantee(delta).epsilon
 
-    assert missing.most_values(1, 0.5, 0.2) >= 2
+    assert missing.max_values(1, 0.5, 0.2) >= 2
     assert (epsilon(fact(1)), epsilon(fact(2))) == pytest.approx((7.015, 14.03))
     # Two values at a recall of 0.698: nothing holds below 0.513, and no larger delta is accepted.
     assert round(fact(2, 0.698).missed, 3) == 0.513

@@ -17,7 +17,7 @@ from sottovoce.deid import Deidentifier, LabelMap, Setting
 from sottovoce.deid.detect import Gold
 from sottovoce.deid.replace import kernel, numbers
 from sottovoce.deid.replace.strategies import Resources
-from sottovoce.deid.replace.surrogates import even
+from sottovoce.deid.replace.surrogates import uniform
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 
@@ -62,7 +62,7 @@ def released(value: str, setting: Setting, label: str = "who") -> tuple[Utteranc
     deid = Deidentifier(
         detector=Gold(LABELS),
         setting=setting,
-        resources=Resources(surrogates={"PER": even(NAMES)}, vectors=VECTORS),
+        resources=Resources(surrogates={"PER": uniform(NAMES)}, vectors=VECTORS),
         source=NoiseSource.seeded(3),
     )
     (told,) = deid.release_all([heard(value, label)])
@@ -83,7 +83,7 @@ def test_nothing_of_a_value_passes_unless_the_statement_says_so(
     second, _ = released(other, SETTINGS[strategy])
     if shown(first) != shown(second):
         assert strategy == "word", (first, second)
-        assert any("of as many words: their number is released" in line for line in said)
+        assert any("with the same number of words: it is released" in line for line in said)
 
 
 @pytest.mark.parametrize("strategy", ["word", "entity", "response", "semantic"])
@@ -91,14 +91,14 @@ def test_capitals_pass_and_the_statement_says_so(strategy: str) -> None:
     first, said = released("anna", SETTINGS[strategy])
     second, _ = released("Anna", SETTINGS[strategy])
     assert first.text != second.text
-    assert any("small letters, initials, capitals" in line for line in said)
+    assert any("lower case, initials, capitals" in line for line in said)
 
 
 def test_a_kept_value_written_as_it_was_would_tell_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: with the letters of the value itself, its inner capitals are out."""
+    """The twin: written in its original case, the value's inner capitals are released."""
     monkeypatch.setattr(
         kernel,
-        "in_case_of",
+        "match_case",
         lambda out, value: "".join(
             a.upper() if b.isupper() else a
             for a, b in zip(out.ljust(9), value.ljust(9), strict=False)
@@ -113,7 +113,9 @@ def test_a_kept_value_written_as_it_was_would_tell_itself(monkeypatch: pytest.Mo
     ("one", "other"),
     [("555-0123", "555-9876"), ("one two", "nine oh"), ("555 0123", "\u0665\u0665\u0665 0123")],
 )
-def test_numbers_of_one_form_are_released_alike(one: str, other: str) -> None:
+def test_numbers_of_one_format_are_released_with_the_same_distribution(
+    one: str, other: str
+) -> None:
     first, _ = released(one, Setting(), "number")
     second, _ = released(other, Setting(), "number")
     assert shown(first) == shown(second)
@@ -126,14 +128,14 @@ def test_the_form_of_a_number_passes_and_the_statement_says_so(one: str, other: 
     first, said = released(one, Setting(), "number")
     second, _ = released(other, Setting(), "number")
     assert first.text != second.text
-    assert any("the form of a number is released" in line for line in said)
+    assert any("the format of a number is released" in line for line in said)
 
 
 def test_a_form_that_one_sum_alone_has_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     one, _ = released("1 dollar", Setting(), "sum")
     other, _ = released("7 dollars", Setting(), "sum")
     assert one.text == other.text
-    # The twin: the singular of an amount tells that it was one.
+    # The twin: a singular currency reveals that the amount was one.
     monkeypatch.setattr(numbers, "_SINGULAR", re.compile(r"(?!)()"))
     one, _ = released("1 dollar", Setting(), "sum")
     assert one.text != other.text
@@ -157,7 +159,7 @@ def test_like_for_like_tells_the_class_and_says_so(one: str, other: str, label: 
 
 
 def test_tokens_that_do_not_spell_the_text_are_refused() -> None:
-    """Private values are looked for in the text; tokens of another text would pass whole."""
+    """Detection only sees the text, so tokens of another text would be released unchanged."""
     deid = Deidentifier(detector="gazetteer", setting=Setting(strategy="redact"))
     forged = Utterance(tokens=("call", "maria"), slots=("O", "O"), text="call her")
     with pytest.raises(InvalidInput):

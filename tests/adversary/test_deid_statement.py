@@ -1,4 +1,4 @@
-"""Releasing the same text again and again, and hoping that the statement does not notice."""
+"""Repeated releases of the same text must add up in the statement."""
 
 import os
 import pickle
@@ -64,8 +64,8 @@ def test_a_forked_process_is_counted_by_its_parent() -> None:
     assert stated(deid) == pytest.approx(2)
 
 
-def test_a_copy_that_nobody_would_count_cannot_be_made() -> None:
-    with pytest.raises(TypeError, match="nobody would count"):
+def test_a_copy_that_would_not_be_counted_cannot_be_made() -> None:
+    with pytest.raises(TypeError, match="would not be counted"):
         pickle.dumps(made())
 
 

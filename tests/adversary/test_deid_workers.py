@@ -20,7 +20,7 @@ from sottovoce.errors import InvalidInput
 
 CALL = Utterance(tokens=("call", "maria"), slots=("O", "O"), user="ann", id="1")
 _OURS: list[Deidentifier] = []
-"""Where a forked worker finds what its parent has made."""
+"""Globals that a forked worker inherits from its parent."""
 
 
 def made() -> Deidentifier:
@@ -39,7 +39,7 @@ def stated(deid: Deidentifier) -> float:
 
 
 def work(times: int) -> str:
-    """What a worker of a pool does: it has the global of its parent."""
+    """A pool worker; it inherits the parent's global."""
     told = [each.text for each in _OURS[-1].release_all([CALL] * times)]
     return told[-1]
 
@@ -53,7 +53,7 @@ def ask(_: int) -> str:
 
 
 def pool_map(function: Callable[[int], Any], numbers: list[int]) -> list[Any]:
-    """As `datasets.map(num_proc=2)` does it: forked workers, a piece of the rows for each."""
+    """Like `datasets.map(num_proc=2)`: forked workers, each with a shard of the rows."""
     with multiprocessing.get_context("fork").Pool(2) as pool:
         return pool.map(function, numbers)
 
@@ -78,7 +78,7 @@ def test_a_pool_of_forked_workers_is_counted(
 def test_without_the_shared_file_the_workers_would_be_forgotten(
     deid: Deidentifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keepers.TallyKeeper, "is_copy", False)
+    monkeypatch.setattr(keepers.SharedCounts, "is_copy", False)
     work(1)
     pool_map(work, [2, 3, 4])
     assert stated(deid) == pytest.approx(1)
@@ -96,7 +96,7 @@ def test_workers_of_workers_are_counted(deid: Deidentifier) -> None:
     assert stated(deid) == pytest.approx(4)
 
 
-def test_a_worker_that_dies_has_been_counted_before_it_told(deid: Deidentifier) -> None:
+def test_a_worker_that_dies_was_counted_before_it_released(deid: Deidentifier) -> None:
     child = os.fork()
     if not child:
         next(deid.release_all([CALL] * 3))
@@ -111,13 +111,13 @@ def test_a_worker_makes_no_statement_of_its_own(deid: Deidentifier) -> None:
 
 @pytest.mark.parametrize("way", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_a_copy_for_a_worker_is_refused(deid: Deidentifier, way: Callable[[Any], Any]) -> None:
-    with pytest.raises(TypeError, match="nobody would count"):
+    with pytest.raises(TypeError, match="would not be counted"):
         way(deid)
 
 
 def test_a_spawned_worker_cannot_be_given_one(deid: Deidentifier) -> None:
     process = multiprocessing.get_context("spawn").Process(target=print, args=(deid,))
-    with pytest.raises(TypeError, match="nobody would count"):
+    with pytest.raises(TypeError, match="would not be counted"):
         process.start()
 
 
@@ -125,7 +125,7 @@ def test_a_pool_cannot_be_given_one(deid: Deidentifier) -> None:
     context = multiprocessing.get_context("fork")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
         sent = pool.submit(deid.release, "call maria")
-        with pytest.raises(TypeError, match="nobody would count"):
+        with pytest.raises(TypeError, match="would not be counted"):
             sent.result()
     assert deid.statement().guarantees["utterance"].epsilon == 0
 

@@ -44,7 +44,7 @@ def spent(server: Server) -> float:
 
 
 class Broken(CacheClient):
-    """A device whose program does not start."""
+    """A device that fails to start."""
 
     def contribute(self, number: int, *, cumulative: bool) -> Vector:
         raise OSError("no interpreter")
@@ -76,7 +76,7 @@ def test_without_the_check_noise_alone_is_published(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("few", [0, -1, 0.5, True, "2", float("nan"), None])
-def test_a_minimum_of_nobody_cannot_be_asked_for(few: Any) -> None:
+def test_a_minimum_of_zero_clients_is_refused(few: Any) -> None:
     with pytest.raises(InvalidInput, match="minimum_clients"):
         make(minimum_clients=few)
 
@@ -88,7 +88,7 @@ def test_a_round_below_the_minimum_is_dropped_whole_and_costs_nothing() -> None:
     with pytest.raises(NobodyJoined):
         server.finish_round()
     assert spent(server) == 0
-    # What was dropped does not come back with the next round.
+    # Dropped counts do not reappear in the next round.
     with pytest.raises(NobodyJoined):
         server.finish_round()
 
@@ -142,7 +142,7 @@ def test_a_seed_gives_every_run_and_every_plan_its_own_noise() -> None:
 
 
 def test_equal_noise_would_show_the_difference_of_the_data() -> None:
-    # The twin: two ledgers that know nothing of each other, one seed. The noise cancels.
+    # The twin: two unrelated ledgers with one seed. The noise cancels.
     counts = np.arange(len(WORDS), dtype=float)
     with_, without = (
         CountRelease(PLAN, ledger_for(PLAN), NoiseSource.seeded(7))(total)
@@ -196,7 +196,7 @@ def test_rules_that_are_not_compared_let_a_wider_kernel_in(monkeypatch: pytest.M
     wider = replace(PLAN, counting=replace(PLAN.counting, sigma=50.0))
     server = make()
     list(run_rounds(clients(wider), server, rounds=3))
-    # One utterance moves the sum by more than was paid for.
+    # One utterance changes the sum by more than was accounted for.
     moved = wider.counting.count(LISTS[0], WORDS)[1].sum()
     assert moved > PLAN.counting.count(LISTS[0], WORDS)[1].sum()
 
@@ -241,7 +241,7 @@ def test_many_threads_at_once_are_added_up_and_nobody_counts_twice() -> None:
 
 @pytest.mark.parametrize("same", ["u0", "u1"])
 def test_an_utterance_that_is_there_twice_is_refused(same: str) -> None:
-    """Two of one id in one pool would move the sum by twice what is paid."""
+    """Two utterances with one id in one pool would double the accounted sensitivity."""
     twice = [*LISTS, NBest(same, (Hypothesis("call mum"),), client="c9")]
     with pytest.raises(InvalidInput, match="distinct ids"):
         clients(lists=twice)

@@ -1,4 +1,4 @@
-"""What a federation leaves on disk: one run a folder, every run paid, nothing exact in public."""
+"""Files of a federation: one run per folder, every run charged, nothing exact in public."""
 
 import json
 from pathlib import Path
@@ -88,7 +88,7 @@ def test_two_runs_over_the_same_people_add_up_in_one_ledger(
         assert result.exit_code == 0, result.stderr
     told = [epsilon(folder) for folder in (one, two, three)]
     assert told == pytest.approx([1.0, 2.0, 3.0], rel=1e-3)
-    # The marginals that are handed on say the same as the ledger.
+    # The published marginals agree with the ledger.
     kept = Marginals.load(three / "marginals.json").guarantee()
     assert kept.epsilon == pytest.approx(3.0, rel=1e-3)
     assert Ledger.read(one / "ledger.jsonl").guarantee(0.0).epsilon == pytest.approx(3, rel=1e-3)
@@ -130,7 +130,7 @@ def test_a_run_that_crashed_after_a_release_is_paid_by_the_next_one(
 
 
 def public_files(folder: Path) -> dict[str, str]:
-    """Everything at the top, without the released numbers and what is drawn at random."""
+    """All public files, without the released numbers and random values."""
     texts = {}
     for path in sorted(folder.iterdir()):
         if path.is_dir() or path.name == "ledger.jsonl":
@@ -180,7 +180,7 @@ def test_neighbouring_inputs_leave_equal_public_files(
 
     one, other = both("shared")
     assert one == other
-    # The twin: had exact numbers a place in public, they would tell the two apart.
+    # The twin: exact numbers in public files would distinguish the two.
     monkeypatch.setattr("sottovoce.io.run_folder.KEYS", KEYS | {"metrics": WHOLE})
     one, other = both("leaking")
     assert one != other
@@ -193,11 +193,11 @@ def test_marginals_without_their_ledger_come_with_no_guarantee(
     path = tmp_path / "out/marginals.json"
     whole = json.loads(path.read_text())
     assert Marginals.load(path).guarantee().epsilon == pytest.approx(1, rel=1e-3)
-    # A statement that somebody typed is no ledger.
+    # A hand-written statement is not a ledger.
     stated = {**whole, "about": {"guarantee": whole["about"]["guarantee"], "delta": 0.0}}
-    # Other numbers under the ledger of these.
+    # Other numbers with the ledger of these.
     exchanged = {**whole, "q_bar": np.roll(whole["q_bar"], 1).tolist()}
-    # A ledger with an entry taken out.
+    # A ledger with an entry removed.
     shorter = json.loads(json.dumps(whole))
     shorter["about"]["ledger"]["records"].pop()
     for broken in (stated, exchanged, shorter):

@@ -19,7 +19,7 @@ import pytest
 
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.device import sealed
-from sottovoce.personalize.device.book import Book, Given
+from sottovoce.personalize.device.contribution_log import ContributedMass, ContributionLog
 from sottovoce.personalize.device.messages import Contribution, RoundRequest
 from sottovoce.personalize.device.sealed import SealedFile
 from sottovoce.personalize.federated.counting import Caps, Counting, rules
@@ -69,7 +69,7 @@ def ask(
 
 
 def told(answer: bytes | None) -> float:
-    """How often the answer speaks of the oncologist."""
+    """The count of the oncologist in the answer."""
     if answer is None:
         return 0.0
     return float(Contribution.from_bytes(answer).counts(len(WORDS))[WORDS.index["oncologist"]])
@@ -88,12 +88,10 @@ ASKED = {
 
 
 @pytest.mark.parametrize("how", ASKED)
-def test_an_utterance_leaves_once_however_often_and_whoever_asks(
-    how: str, monkeypatch: Patch
-) -> None:
+def test_an_utterance_is_sent_once_however_many_servers_ask(how: str, monkeypatch: Patch) -> None:
     assert all_told(device(), *ASKED[how]) == 1.0
-    # The twin: a book that forgets what it sent.
-    monkeypatch.setattr(Book, "was_sent", lambda *_: False)
+    # The twin: a log that forgets what it sent.
+    monkeypatch.setattr(ContributionLog, "was_sent", lambda *_: False)
     assert all_told(device(), *ASKED[how]) == 3.0
 
 
@@ -105,7 +103,7 @@ def test_a_replayed_round_gets_nothing_of_what_was_heard_since(monkeypatch: Patc
         return told(made.contribute(ask()))
 
     assert attack() == 0.0
-    monkeypatch.setattr(Book, "check_open", lambda *_: None)
+    monkeypatch.setattr(ContributionLog, "check_open", lambda *_: None)
     assert attack() == 1.0
 
 
@@ -129,7 +127,7 @@ def test_other_rules_than_those_agreed_to_are_answered_with_nothing(
     assert made.refusal is not None
     assert told(made.contribute(ask())) == 1.0
     monkeypatch.setattr(Personaliser, "_agreed", lambda self, _: self.vocabulary)
-    monkeypatch.setattr(Book, "check_cost", lambda *_: None)
+    monkeypatch.setattr(ContributionLog, "check_cost", lambda *_: None)
     assert device().contribute(WIDER[what]) is not None
 
 
@@ -146,9 +144,9 @@ def test_rules_that_belie_the_plan_are_answered_with_nothing(monkeypatch: Patch)
     wide = json.loads(WIDER["a wider kernel"])
     lied = json.dumps({**wide, "rules": json.loads(ask())["rules"]}).encode()
     assert device().contribute(lied) is None
-    # The twin compares the short text alone, which the server may write as it likes.
+    # The twin compares only the digest, which the server can set freely.
     monkeypatch.setattr(Personaliser, "_agreed", lambda self, _: self.vocabulary)
-    monkeypatch.setattr(Book, "check_cost", lambda *_: None)
+    monkeypatch.setattr(ContributionLog, "check_cost", lambda *_: None)
     assert device().contribute(lied) is not None
 
 
@@ -197,12 +195,12 @@ def test_the_owners_budget_stands_whatever_a_server_says(what: str, monkeypatch:
         return answers
 
     assert attack()[-1] is None
-    monkeypatch.setattr(Book, "check_cost", lambda *_: None)
+    monkeypatch.setattr(ContributionLog, "check_cost", lambda *_: None)
     assert attack()[-1] is not None
 
 
 def test_a_second_family_of_noise_is_paid_beside_the_first_one(monkeypatch: Patch) -> None:
-    """A lifetime cap may be split over both, so the worse of the two is not all of the cost."""
+    """A lifetime cap may be split over both, so the cost is more than that of the worse one."""
     other = replace(USER, noise=Noise.GAUSSIAN, scale=1e3)
 
     def attack() -> bytes | None:
@@ -213,8 +211,8 @@ def test_a_second_family_of_noise_is_paid_beside_the_first_one(monkeypatch: Patc
         return made.contribute(ask(other, 2))
 
     assert attack() is None
-    paid = Book._fact
-    monkeypatch.setattr(Book, "_fact", lambda *of: replace(paid(*of), pool="words"))
+    paid = ContributionLog._fact
+    monkeypatch.setattr(ContributionLog, "_fact", lambda *of: replace(paid(*of), pool="words"))
     assert attack() is not None
 
 
@@ -230,7 +228,7 @@ def test_lifetime_caps_hold_over_all_servers(monkeypatch: Patch) -> None:
         return total
 
     assert attack() <= 4.0 + 1e-9
-    monkeypatch.setattr(Book, "room", lambda *_: Given())
+    monkeypatch.setattr(ContributionLog, "room", lambda *_: ContributedMass())
     assert attack() > 10.0
 
 
@@ -245,7 +243,7 @@ def test_servers_cannot_tell_that_they_know_the_same_device(monkeypatch: Patch) 
         return {Contribution.from_bytes(each).device for each in (first, second)}
 
     assert len(names()) == 2
-    monkeypatch.setattr(Book, "pseudonym", lambda *_: "ann")
+    monkeypatch.setattr(ContributionLog, "pseudonym", lambda *_: "ann")
     assert len(names()) == 1
 
 
@@ -256,7 +254,7 @@ def test_corrections_never_leave(monkeypatch: Patch) -> None:
         return told(made.contribute(ask()))
 
     assert attack() == 0.0
-    kind = type(next(iter(device()._heard.values())))
+    kind = type(next(iter(device()._utterances.values())))
     monkeypatch.setattr(kind, "first_pass", lambda self: NBest("u", (Hypothesis(self.correction),)))
     assert attack() == 1.0
 
@@ -273,7 +271,7 @@ def test_forgetting_and_hearing_again_sends_nothing_again(monkeypatch: Patch) ->
         return total + told(made.contribute(ask(number=2)))
 
     assert attack() == 1.0
-    monkeypatch.setattr(Book, "was_sent", lambda *_: False)
+    monkeypatch.setattr(ContributionLog, "was_sent", lambda *_: False)
     assert attack() == 2.0
 
 
@@ -288,12 +286,12 @@ def test_a_forgotten_word_stands_nowhere_in_the_state(monkeypatch: Patch) -> Non
     left = attack()
     assert b"oncologist" not in left
     assert b"secret" not in left.replace(b'"secret":', b"")
-    monkeypatch.setattr(Given, "forget", lambda *_: None)
+    monkeypatch.setattr(ContributedMass, "forget", lambda *_: None)
     assert b"oncologist" in attack()
 
 
 def test_what_was_given_counts_after_it_was_forgotten(monkeypatch: Patch) -> None:
-    """Who forgets all the time does not thereby give more than the word cap."""
+    """Forgetting repeatedly does not raise the contribution above the word cap."""
 
     def attack() -> float:
         made = Personaliser(WORDS, counting=COUNTING, caps=USER.caps, budget=BUDGET)
@@ -306,10 +304,10 @@ def test_what_was_given_counts_after_it_was_forgotten(monkeypatch: Patch) -> Non
 
     assert attack() <= 2.0 + 1e-9
 
-    def clear(self: Given, kept: Any) -> None:
+    def clear(self: ContributedMass, kept: Any) -> None:
         self.words.clear()
 
-    monkeypatch.setattr(Given, "forget", clear)
+    monkeypatch.setattr(ContributedMass, "forget", clear)
     assert attack() > 3.0
 
 
@@ -335,19 +333,19 @@ def test_one_unit_moves_all_that_is_sent_by_no_more_than_the_plan_pays_for(
         return rounds
 
     def moved() -> float:
-        # The unit that is left out: the last utterance, or all that the person has said.
+        # The removed unit: the last utterance, or all of the user's utterances.
         rest = heard[:-1] if plan is PLAN else []
         return float(np.abs(all_rounds(heard) - all_rounds(rest)).sum())
 
     paid = plan.sensitivity()
     assert 0.9 * paid < moved() <= paid * (1 + 1e-9)
-    monkeypatch.setattr(Book, "was_sent", lambda *_: False)
-    monkeypatch.setattr(Book, "room", lambda *_: Given())
+    monkeypatch.setattr(ContributionLog, "was_sent", lambda *_: False)
+    monkeypatch.setattr(ContributionLog, "room", lambda *_: ContributedMass())
     assert moved() > 2 * paid
 
 
 class Plain:
-    """Encryption that is none."""
+    """A null cipher."""
 
     def __init__(self, key: bytes) -> None:
         pass
@@ -356,7 +354,7 @@ class Plain:
         return plain
 
 
-def test_the_file_shows_nobody_what_was_said(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_the_file_reveals_no_words(tmp_path: Path, monkeypatch: Patch) -> None:
     def attack(name: str) -> bool:
         device().save(tmp_path / name, "a passphrase")
         seen = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
@@ -399,7 +397,7 @@ def test_a_restored_backup_is_refused_and_sends_nothing_again(
     with pytest.raises(InvalidInput, match="older than its counter"):
         sent_after_restoring(tmp_path / "a", with_counter=False)
     assert sent_after_restoring(tmp_path / "b", with_counter=False, restored=True) == 1.0
-    # It stays closed, also when it was saved and loaded since.
+    # It stays closed after saving and loading.
     Personaliser.load(tmp_path / "b/ann", KEY, WORDS, restored=True).save()
     later = Personaliser.load(tmp_path / "b/ann", KEY, WORDS)
     assert later.contribute(ask(number=3)) is None
@@ -417,10 +415,10 @@ def test_a_backup_without_its_counter_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_backup_with_its_counter_is_not_noticed_as_the_page_says(tmp_path: Path) -> None:
-    """A limit, written down: against it helps a counter in hardware alone."""
+    """A documented limit: only a hardware counter would help."""
     assert sent_after_restoring(tmp_path, with_counter=True) == 2.0
     assert sealed.__doc__ is not None
-    assert "is not noticed" in sealed.__doc__
+    assert "is not detected" in sealed.__doc__
     assert any("no older copy" in each for each in device().spent().assumptions)
 
 
@@ -461,7 +459,7 @@ def test_a_copy_elsewhere_never_contributes(tmp_path: Path, monkeypatch: Patch) 
         return told(made.contribute(ask())) + told(other.contribute(ask(number=2)))
 
     assert attack("ann") == 1.0
-    monkeypatch.setattr(Book, "check_open", lambda *_: None)
+    monkeypatch.setattr(ContributionLog, "check_open", lambda *_: None)
     assert attack("twin") == 2.0
 
 
@@ -469,7 +467,7 @@ def test_a_copy_elsewhere_never_contributes(tmp_path: Path, monkeypatch: Patch) 
 def test_a_device_in_memory_is_neither_copied_nor_pickled_nor_forked() -> None:
     made = device()
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(InvalidInput, match="two books"):
+        with pytest.raises(InvalidInput, match="two logs"):
             attempt(made)
     child = os.fork()
     if child == 0:

@@ -13,7 +13,7 @@ from sottovoce.corpora import Utterance, read, write
 from sottovoce.deid import Deidentifier, Setting
 from sottovoce.deid.detect import Gazetteer
 from sottovoce.deid.files.corpus_file import release_file
-from sottovoce.deid.files.manifest import sealed
+from sottovoce.deid.files.manifest import with_hash
 from sottovoce.privacy.facts import NoisySum
 from sottovoce.privacy.guarantee import Relation, Unit
 from sottovoce.privacy.ledger import Ledger
@@ -79,7 +79,7 @@ FORGERIES = [
 def forged(run: Path, forge: Callable[[Any], None]) -> None:
     content = json.loads(run.read_text())
     forge(content)
-    run.write_text(json.dumps(sealed(content)))
+    run.write_text(json.dumps(with_hash(content)))
 
 
 def page(run_cli: RunCli, run: Path) -> tuple[str, list[dict[str, Any]]]:

@@ -15,7 +15,7 @@ from sottovoce.deid import (
     public_surrogates,
 )
 from sottovoce.deid.detect import Gazetteer, Gold
-from sottovoce.deid.replace import even
+from sottovoce.deid.replace import uniform
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 
@@ -23,7 +23,7 @@ PEOPLE = Gazetteer({"PER": ["anna lee", "ben"], "LOC": ["rome"]})
 KEPT = Fields(user="keep", id="keep")
 
 
-def test_texts_and_utterances_are_released_alike() -> None:
+def test_texts_and_utterances_give_the_same_release() -> None:
     texts = ["call anna lee", "in Rome, call BEN!", "nothing here", ""]
     first = Deidentifier(detector=PEOPLE, setting=Setting(p=0.5), source=NoiseSource.seeded(3))
     second = Deidentifier(detector=PEOPLE, setting=Setting(p=0.5), source=NoiseSource.seeded(3))
@@ -39,7 +39,7 @@ def _utterance(text: str) -> Utterance:
 
 
 def test_equal_sentences_are_released_independently() -> None:
-    """A seed a sentence would give the same answer every time, which voids the guarantee."""
+    """A seed per sentence would repeat the same output, which voids the guarantee."""
     deid = Deidentifier(detector=PEOPLE, setting=Setting(epsilon=1.0))
     told = Counter(deid.release_texts(["call anna lee"] * 300))
     assert len(told) > 100
@@ -68,7 +68,7 @@ def test_word_by_word_keeps_the_number_of_words() -> None:
     assert len(released.text.split()) == 4
     assert released.text.startswith("call ")
     assert released.text.endswith("'s mum")
-    assert deid.tally.tokens == {"PER": 2}
+    assert deid.unit_counts.tokens == {"PER": 2}
 
 
 def test_offsets_lead_back() -> None:
@@ -130,8 +130,8 @@ def test_seeds_repeat_and_are_stamped() -> None:
 
 
 def test_the_truth_survives_as_often_as_the_channel_says() -> None:
-    """End to end: detector, batches and assembly leave the distribution as it is."""
-    cities = even(["rome", "oslo", "lima", "bern"])
+    """End to end: detector, batches and assembly preserve the distribution."""
+    cities = uniform(["rome", "oslo", "lima", "bern"])
     deid = Deidentifier(
         detector=PEOPLE,
         setting=Setting(p=0.5),
@@ -167,7 +167,7 @@ def test_a_bad_delta_is_refused() -> None:
 
 
 def test_gold_refuses_text_without_annotations() -> None:
-    """It would see nothing to replace, and let everything through."""
+    """It would find nothing to replace, and release everything unchanged."""
     deid = Deidentifier(detector="gold")
     with pytest.raises(InvalidInput, match="annotated utterances"):
         deid.release("call anna")

@@ -1,4 +1,4 @@
-"""The device: what it computes, forgets, gives and keeps."""
+"""The device: what it computes, forgets, sends and keeps."""
 
 import json
 import subprocess
@@ -148,13 +148,13 @@ def test_without_a_model_the_first_pass_stands_until_something_was_heard() -> No
     assert made.ranking(NBest("silence", ())) == []
 
 
-def test_every_utterance_is_heard_once_and_is_ones_own() -> None:
+def test_an_utterance_counts_once_and_only_for_its_user() -> None:
     made = after(1)
     with pytest.raises(InvalidInput, match="new utterance"):
         made.hear(LISTS[0])
     with pytest.raises(InvalidInput, match="utterances of 'ann'"):
         made.hear(NBest("x", (), client="bob"))
-    with pytest.raises(InvalidInput, match="was heard"):
+    with pytest.raises(InvalidInput, match="stored utterance"):
         made.correct("nobody", "call mum")
 
 
@@ -224,7 +224,7 @@ def test_a_forgotten_utterance_was_never_heard(plan: ReleasePlan, tmp_path: Path
     forgot.hear(LISTS[4])
 
 
-def test_after_forgetting_everything_nothing_is_left_but_the_book() -> None:
+def test_after_forgetting_everything_only_the_log_is_left() -> None:
     made, fresh = after(4, caps=USER.caps), device(caps=USER.caps)
     made.receive(SHARED)
     assert made.contribute(request(plan=USER)) is not None
@@ -233,16 +233,16 @@ def test_after_forgetting_everything_nothing_is_left_but_the_book() -> None:
     assert ours.pop("book") != theirs.pop("book")
     assert ours == theirs
     assert made.personal().tolist() == fresh.personal().tolist()
-    # What was sent stays sent: it costs what it cost, and its id is taken.
+    # What was sent stays sent: its cost remains, and its id is used up.
     assert made.spent().epsilon == pytest.approx(1.0, rel=1e-3)
     with pytest.raises(InvalidInput, match="new utterance"):
         made.hear(LISTS[0])
 
 
-def test_a_device_without_anything_to_say_says_why() -> None:
+def test_a_device_with_nothing_to_send_gives_the_reason() -> None:
     made = device()
     assert made.contribute(request()) is None
-    assert made.refusal == "There is nothing new to send, or the caps leave no room for it."
+    assert made.refusal == "There is nothing new to send, or the caps are exhausted."
     made = after(1, budget=None)
     assert made.contribute(request()) is None
     assert made.refusal is not None
@@ -285,7 +285,7 @@ def test_devices_and_a_server_federate_as_caches_do(plan: ReleasePlan) -> None:
     def hear(lists: list[NBest]) -> Any:
         return lambda cache, number: [cache.add(e) for e in lists[2 * number - 2 : 2 * number]]
 
-    # The same noise, because the same seed: so everything else is the same too.
+    # Same seed, same noise, so everything else must be the same too.
     other = server(plan, minimum_clients=3)
     clients = [
         CacheClient(made.user, ClientCache(WORDS, COUNTING, plan.caps), hear(lists))
@@ -331,7 +331,7 @@ def test_a_saved_device_comes_back_as_it_was(tmp_path: Path) -> None:
     assert back.rescore_scores(LISTS[5]) == made.rescore_scores(LISTS[5])
     assert back.utterances == made.utterances
     assert back.contribute(request(2)) is None
-    # What it does from here on is written before it leaves.
+    # From here on contributions are saved before they are sent.
     back.hear(LISTS[4])
     assert back.contribute(request(3)) is not None
     again = Personaliser.load(path, "correct horse", WORDS)
@@ -348,7 +348,7 @@ def test_a_wrong_key_or_an_altered_file_is_one_sentence(tmp_path: Path) -> None:
     made = after(2)
     made.save(path, KEY)
     for wrong in (bytes(32), "a passphrase"):
-        with pytest.raises(InvalidInput, match="the key is another one, or the file was altered"):
+        with pytest.raises(InvalidInput, match="got another key or an altered file"):
             Personaliser.load(path, wrong, WORDS)
     for bad in (b"short", "", bytes(31)):
         with pytest.raises(InvalidInput, match=r"^Expected a (key|passphrase)"):
@@ -358,11 +358,11 @@ def test_a_wrong_key_or_an_altered_file_is_one_sentence(tmp_path: Path) -> None:
         altered = bytearray(content)
         altered[place] ^= 1
         path.write_bytes(bytes(altered))
-        with pytest.raises(InvalidInput, match="was altered"):
+        with pytest.raises(InvalidInput, match="altered file"):
             Personaliser.load(path, KEY, WORDS)
     for length in (0, 1, 20, 60, len(content) - 1):
         path.write_bytes(content[:length])
-        with pytest.raises(InvalidInput, match="was altered"):
+        with pytest.raises(InvalidInput, match="altered file"):
             Personaliser.load(path, KEY, WORDS)
     path.write_bytes(content)
     with pytest.raises(InvalidInput, match="vocabulary of the device"):
@@ -397,7 +397,7 @@ def test_a_contribution_that_cannot_be_saved_is_not_sent(
         patch.setattr("sottovoce.personalize.device.sealed.SealedFile.write", full)
         with pytest.raises(OSError, match="no space"):
             made.contribute(request())
-    # In doubt the running device holds it for sent; the one on disk knows that nothing left.
+    # In doubt the running device counts it as sent; the saved state knows it was not.
     assert made.contribute(request(2)) is None
     assert Personaliser.load(tmp_path / "ann", KEY, WORDS).contribute(request()) is not None
 
@@ -495,7 +495,7 @@ print(device.rescore(heard), "torch" in sys.modules)
 """
 
 
-def test_a_whole_life_needs_no_torch(tmp_path: Path) -> None:
+def test_the_whole_life_cycle_needs_no_torch(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", NO_TORCH, str(tmp_path / "me")],
         capture_output=True,

@@ -1,10 +1,10 @@
-"""The de-identifier: find, replace, count; then say what it cost.
+"""The de-identifier: find, replace and count private values, then state the privacy cost.
 
-Everything runs in batches: one call of the detector, and one draw of random numbers a type, for
-a thousand utterances. Numbers are drawn from one cryptographic stream and never from a seed a
-sentence, so that equal sentences are released independently. What is released is counted before it
-is released, by threads and by forked processes too; what was released before, elsewhere, can be
-absorbed, so that the statement covers both.
+It works in batches of about a thousand utterances: one detector call per batch, one draw of random
+numbers per type. All randomness comes from one cryptographic stream, never from per-sentence seeds,
+so equal sentences are released independently. Values are counted before they are released, also
+across threads and forked processes. Earlier releases made elsewhere can be absorbed, so that the
+statement covers both.
 """
 
 import re
@@ -24,29 +24,35 @@ from sottovoce.corpora.spans import token_offsets
 from sottovoce.deid.detect import Combination, Detector, Evaluation, detector
 from sottovoce.deid.detect.detector import fingerprint, types_of, utterance_of
 from sottovoce.deid.detect.labels import TYPES, LabelMap
-from sottovoce.deid.files.alignment import Offsets, Piece, realigned, text_with, with_pieces
+from sottovoce.deid.files.alignment import Offsets, Piece, apply_pieces, apply_to_text, realign
 from sottovoce.deid.files.fields import Fields
 from sottovoce.deid.replace import Cost, Mechanism, Scope, Vault
 from sottovoce.deid.replace.letters import canonical
 from sottovoce.deid.replace.strategies import Resources, Setting, mechanism_for
 from sottovoce.deid.statement.derivation import Released, missed_by
 from sottovoce.deid.statement.release_statement import ReleaseStatement
-from sottovoce.deid.statement.shared_counts import TallyKeeper
-from sottovoce.deid.statement.unit_counts import Rows, UnitCounts, key_of, one_name, random_numbers
+from sottovoce.deid.statement.shared_counts import SharedCounts
+from sottovoce.deid.statement.unit_counts import (
+    Rows,
+    UnitCounts,
+    key_of,
+    normalized_user,
+    random_numbers,
+)
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 
 BATCH = 1024
 Place = tuple[int, int, str, int, str]
-"""Start, end and type of what is replaced, its place among the values of the type, and what goes
-before its replacement."""
+"""Start, end and type of a replaced span, its index among the values of the type, and the prefix of
+its replacement."""
 _KIND = itemgetter(2)
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One released utterance. `offsets` map between it and its original: keep them to yourself."""
+    """One released utterance. `offsets` map between it and the original, so keep them private."""
 
     utterance: Utterance
     offsets: Offsets
@@ -68,10 +74,10 @@ class _Job:
 class Deidentifier:
     """Releases text with a stated epsilon.
 
-    `setting` holds for every type that `per_type` does not name. `delta` is what a statement may
-    fail by. An `evaluation` of the detector (see `detect.evaluate`) makes the statement allow for
-    what it misses. Threads may share a de-identifier. A forked process may release with its copy:
-    the original counts that. It cannot be pickled or copied otherwise.
+    `setting` applies to every type that is not in `per_type`. `delta` is the failure probability of
+    the statement. With an `evaluation` of the detector (see `detect.evaluate`) the statement also
+    accounts for missed values. A de-identifier is thread-safe. A forked process may release with
+    its copy, and the original counts that. It cannot be pickled or copied in any other way.
 
     >>> deid = Deidentifier(detector="patterns", setting=Setting(strategy="typed"))
     >>> deid.release("meet me at half past three").text
@@ -103,7 +109,7 @@ class Deidentifier:
         if evaluation is not None:
             _check_evaluated(self.detector, evaluation)
         self._check_types()
-        self._keeper = TallyKeeper()
+        self._shared_counts = SharedCounts()
         self._past: dict[str, Cost] = {}
         self._past_seeded = False
         self._past_not_covered: tuple[str, ...] = ()
@@ -117,34 +123,34 @@ class Deidentifier:
         self._is_made = True
 
     def __setattr__(self, name: str, value: object) -> None:
-        # A statement speaks of everything that was released, so of one configuration for good.
+        # A statement covers everything released so far, so the configuration is fixed.
         if not name.startswith("_") and getattr(self, "_is_made", False):
             raise InvalidInput(
-                f"Expected {name} to stay as it is, since something may have been released with "
-                "it: make another de-identifier, and let it absorb the record of this one."
+                f"Expected {name} to stay unchanged, got a new value: make another de-identifier "
+                "and let it absorb the record of this one."
             )
         super().__setattr__(name, value)
 
     def release(self, text: str, user: str = "", id: str = "") -> Release:
-        """Release one text. Released again (with the same id, or without one), it costs again."""
+        """Release one text. Releasing it again (with the same id, or without one) costs again."""
         self.refuse_plain_text()
         return next(self.release_all([replace(utterance_of(text, user), id=id)]))
 
     def release_texts(self, texts: Iterable[str]) -> Iterator[str]:
-        """Release texts, one at a time, in the order they come."""
+        """Release texts lazily, in order."""
         self.refuse_plain_text()
         source, (call,) = iter(texts), random_numbers(1)
-        while batch := [_Bare(text) for text in islice(source, BATCH)]:
-            for utterance, pieces in self._told(cast(list[Utterance], batch), call):
-                yield text_with(utterance.text, pieces) if pieces else utterance.text
+        while batch := [_BareText(text) for text in islice(source, BATCH)]:
+            for utterance, pieces in self._replaced(cast(list[Utterance], batch), call):
+                yield apply_to_text(utterance.text, pieces) if pieces else utterance.text
 
     def release_all(
         self, utterances: Iterable[Utterance], *, call: int | None = None
     ) -> Iterator[Release]:
-        """Release utterances; their labels stay aligned with their tokens.
+        """Release utterances; labels stay aligned with tokens.
 
-        Calls with the same `call` are parts of one release: equal texts without an id stand side
-        by side in it, and are not one text that is released again.
+        Calls with the same `call` are parts of one release: within it, equal texts without an id
+        count as different utterances, not as one text released twice.
         """
         source = iter(utterances)
         if call is None:
@@ -152,17 +158,17 @@ class Deidentifier:
         while batch := list(islice(source, BATCH)):
             for utterance in batch:
                 _check_tokens(utterance)
-            for utterance, pieces in self._told(batch, call):
+            for utterance, pieces in self._replaced(batch, call):
                 yield self._assembled(utterance, pieces)
 
     def statement(self) -> ReleaseStatement:
-        """What may be said of everything that was released so far."""
-        with self._keeper.all_counted() as tally, self._lock:
-            self._know(tally)
+        """The privacy statement for everything released so far."""
+        with self._shared_counts.all_counted() as counts, self._lock:
+            self._ensure_mechanisms(counts)
             if self.evaluation is not None:
-                _check_evaluated(self.detector, self.evaluation)  # as it is by now
+                _check_evaluated(self.detector, self.evaluation)  # it may have changed since
             return Released(
-                tally=tally,
+                unit_counts=counts,
                 mechanisms=dict(self._mechanisms),
                 settings={kind: self._setting(kind) for kind in self._mechanisms},
                 costs=self._costs(),
@@ -175,30 +181,30 @@ class Deidentifier:
             ).statement()
 
     def leave_uncovered(self, sentence: str) -> None:
-        """Let the statement name something else that is released beside the text."""
+        """Add to the statement something that is released besides the text."""
         with self._lock:
             self._past_not_covered = tuple(dict.fromkeys([*self._past_not_covered, sentence]))
 
     @property
-    def tally(self) -> UnitCounts:
-        """What was released so far, counted; as private as the text."""
-        with self._keeper.all_counted() as tally:
-            return tally
+    def unit_counts(self) -> UnitCounts:
+        """Counts of everything released so far; as private as the text."""
+        with self._shared_counts.all_counted() as counts:
+            return counts
 
     def record(self) -> dict[str, Any]:
-        """All that a statement needs of what was released so far, for `absorb`.
+        """Everything a statement needs about what was released so far, for `absorb`.
 
-        It is as private as the text: keep it where the text is kept.
+        It is as private as the text: store it with the text.
         """
-        with self._keeper.all_counted() as tally, self._lock:
-            self._know(tally)
+        with self._shared_counts.all_counted() as counts, self._lock:
+            self._ensure_mechanisms(counts)
             return {
                 "record": "deid",
-                "tally": tally.to_json(),
+                "tally": counts.to_json(),
                 "costs": {
                     kind: cost.to_json()
                     for kind, cost in self._costs().items()
-                    if kind in tally.types
+                    if kind in counts.types
                 },
                 "seeded": self._source.is_seeded or self._past_seeded,
                 "not_covered": [
@@ -210,10 +216,10 @@ class Deidentifier:
             }
 
     def absorb(self, record: Mapping[str, Any]) -> None:
-        """Let the statement cover what another de-identifier has released as well.
+        """Extend the statement to what another de-identifier has released.
 
         Utterances with the same id (or, without one, the same words) and users of the same name are
-        the same; what both releases cost them adds up.
+        identified; their costs add up.
 
         >>> def made(): return Deidentifier(detector="gazetteer", setting=Setting(epsilon=1))
         >>> first, second = made(), made()
@@ -234,29 +240,29 @@ class Deidentifier:
                 raise KeyError(missing.pop())
         except (KeyError, TypeError, AttributeError) as problem:
             raise InvalidInput(f"Expected the record of a release, but {problem!r}.") from problem
-        with self._keeper.all_counted() as tally, self._lock:
+        with self._shared_counts.all_counted() as counts, self._lock:
             names = {}
             for kind, cost in costs.items():
-                names[kind] = self._name_of(other.original(kind), cost)
+                names[kind] = self._absorbed_name(other.original(kind), cost)
                 if names[kind] not in self._mechanisms:
                     self._past[names[kind]] = cost
-            tally.merge(other, names)
+            counts.merge(other, names)
             self._past_seeded |= seeded
             self._past_detectors |= detectors
             for sentence in sentences:
                 self.leave_uncovered(sentence)
 
-    def _name_of(self, kind: str, cost: Cost) -> str:
-        """What to call a type of another release: the same only if it costs just the same.
+    def _absorbed_name(self, kind: str, cost: Cost) -> str:
+        """The name for a type of another release: unchanged only if its cost is identical.
 
-        Two histograms are never the same, unless they are one that both have drawn from.
+        Two histograms are never identical, unless both releases drew from the same one.
         """
         if cost.histogram or not cost.histogram_epsilon:
             try:
                 if self.mechanism(kind).cost() == cost:
                     return kind
             except InvalidInput:
-                pass  # A strategy that this type cannot have here.
+                pass  # This type cannot have that strategy here.
             for name, known in self._past.items():
                 if known == cost and name.startswith(f"{kind} of release "):
                     return name
@@ -265,9 +271,9 @@ class Deidentifier:
     def _costs(self) -> dict[str, Cost]:
         return self._past | {kind: each.cost() for kind, each in self._mechanisms.items()}
 
-    def _know(self, tally: UnitCounts) -> None:
-        """Make the mechanisms of types that only copies have met, or that may have been missed."""
-        for kind in tally.types:
+    def _ensure_mechanisms(self, counts: UnitCounts) -> None:
+        """Create mechanisms for types that only forked copies have seen, or that were evaluated."""
+        for kind in counts.types:
             if kind not in self._past:
                 self.mechanism(kind)
         for kind in self.evaluation.types if self.evaluation else ():
@@ -275,7 +281,7 @@ class Deidentifier:
                 self.mechanism(kind)
 
     def _check_types(self) -> None:
-        """A setting or a list for a type that nothing finds would be ignored in silence."""
+        """Reject settings or lists for types that the detector never finds."""
         known = types_of(self.detector)
         if known is None:
             return
@@ -288,20 +294,20 @@ class Deidentifier:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "A Deidentifier cannot be pickled or copied: nobody would count what the copy "
-            "releases. Make one in each process, and absorb their records."
+            "A Deidentifier cannot be pickled or copied: releases of the copy would not be "
+            "counted. Make one in each process, and absorb their records."
         )
 
     def refuse_plain_text(self) -> None:
-        """Annotations are all that the detector gold sees; text without them would pass whole."""
+        """Reject plain text with the detector gold, which only finds annotated values."""
         if "gold" in self.detector.name.split("+"):
             raise InvalidInput(
-                "Expected annotated utterances for the detector gold, got plain text; release "
+                "Expected annotated utterances for the detector gold, got plain text: release "
                 "utterances, or choose another detector."
             )
 
     def private_types(self, batch: Sequence[Utterance]) -> list[list[str]]:
-        """The type of every value that would be replaced, utterance by utterance; none is."""
+        """The type of every value that would be replaced, per utterance; nothing is released."""
         jobs: dict[str, _Job] = {}
         return [
             [kind for _, _, kind, *_ in self._found(utterance, spans, jobs)]
@@ -309,7 +315,7 @@ class Deidentifier:
         ]
 
     def mechanism(self, kind: str) -> Mechanism:
-        """The mechanism of a type; made when the type is first met."""
+        """The mechanism of a type, created on first use."""
         found = self._mechanisms.get(kind)
         if found is None:
             with self._lock:
@@ -332,12 +338,12 @@ class Deidentifier:
     def _setting(self, kind: str) -> Setting:
         return self.per_type.get(kind, self.setting)
 
-    def _told(
+    def _replaced(
         self, batch: Sequence[Utterance], call: int
     ) -> Iterator[tuple[Utterance, list[Piece]]]:
-        """The utterances with what is to be put into them; counted before they are told."""
+        """The utterances with their replacements; counted before they are yielded."""
         jobs: dict[str, _Job] = {}
-        with self._lock:  # Detectors remember words; nobody promised that threads may share them.
+        with self._lock:  # Detectors have caches and need not be thread-safe.
             marked = self.detector.find(batch)
         places = [
             self._found(utterance, spans, jobs) if spans else []
@@ -349,28 +355,28 @@ class Deidentifier:
             for kind, job in jobs.items()
         }
         for utterance, own in zip(batch, places, strict=True):
-            told = [
+            pieces = [
                 (start, end, kind, before + outputs[kind][place])
                 for start, end, kind, place, before in own
             ]
-            yield utterance, told
+            yield utterance, pieces
 
     def _count(self, batch: Sequence[Utterance], types: list[tuple[str, ...]], call: int) -> None:
-        if self._keeper.is_copy and self._names.reversible:
+        if self._shared_counts.is_copy and self._names.reversible:
             raise InvalidInput(
-                "Expected no reversible vault in a forked process, got one: the parent would not "
-                "know who became whom there."
+                "Expected no reversible vault in a forked process, got one: the parent would miss "
+                "its surrogate map, so release in the parent."
             )
         self.count(rows_of(batch, types, call))
 
     def count(self, rows: Rows) -> None:
-        """Let the statement cover what others release with this configuration."""
-        self._keeper.add(rows)
+        """Count utterances that are released elsewhere with this configuration."""
+        self._shared_counts.add(rows)
 
     def _found(
         self, utterance: Utterance, spans: Sequence[Span], jobs: dict[str, _Job]
     ) -> list[Place]:
-        """Where something is to be replaced, and which of the type's values it is."""
+        """The spans to replace, with their indices among the values of their type."""
         found: list[Place] = []
         text = utterance.text
         for start, end, kind in spans:
@@ -380,7 +386,7 @@ class Deidentifier:
             values = [(start, end)]
             if not job.mechanism.whole:
                 values = [word.span() for word in _WORD.finditer(text, start, end)] or values
-            # Nothing of a value is left between its words: each replaces what is before it too.
+            # Each word also replaces the gap before it, so that no part of the value remains.
             edges = [start, *(last for _, last in values[:-1]), end]
             for number, (first, last) in enumerate(values):
                 before = " " if number else ""
@@ -396,12 +402,12 @@ class Deidentifier:
         labels: Sequence[str] = utterance.slots
         text, offsets = utterance.text, _SAME
         if pieces:
-            text, offsets = with_pieces(utterance.text, pieces)
+            text, offsets = apply_pieces(utterance.text, pieces)
             if _UNLABELLED.issuperset(labels) and " ".join(tokens) == utterance.text:
                 tokens = text.split()
                 labels = (OUTSIDE,) * len(tokens)
             else:
-                tokens, labels = realigned(utterance, text, offsets)
+                tokens, labels = realign(utterance, text, offsets)
         return Release(
             Utterance(
                 tokens=tuple(tokens),
@@ -414,11 +420,8 @@ class Deidentifier:
         )
 
 
-class _Bare:
-    """A text of which nobody will ask more: all that an utterance has, without making one.
-
-    Making a whole utterance would cost as much as looking through it.
-    """
+class _BareText:
+    """Duck-types `Utterance` for plain text, since building full utterances is slow."""
 
     __slots__ = ("text",)
     tokens: tuple[str, ...] = ()
@@ -434,7 +437,7 @@ _UNLABELLED = frozenset({OUTSIDE})
 
 
 def rows_of(batch: Sequence[Utterance], types: Sequence[tuple[str, ...]], call: int) -> Rows:
-    """How utterances count that are released in this call; these are the types of their values."""
+    """The rows to count for utterances that are released in this call."""
     keys, releases = [], random_numbers(len(batch))
     for place, (utterance, kinds) in enumerate(zip(batch, types, strict=True)):
         if not kinds:
@@ -442,19 +445,21 @@ def rows_of(batch: Sequence[Utterance], types: Sequence[tuple[str, ...]], call: 
         elif utterance.id:
             keys.append(key_of("id", utterance.id))
         else:
-            keys.append(key_of("text", one_name(utterance.user), _same_words(utterance.text)))
+            keys.append(
+                key_of("text", normalized_user(utterance.user), _same_words(utterance.text))
+            )
             releases[place] = call
-    users = [one_name(utterance.user) for utterance in batch]
+    users = [normalized_user(utterance.user) for utterance in batch]
     return Rows(types=types, users=users, keys=keys, releases=releases)
 
 
 def _same_words(text: str) -> str:
-    """What two spellings of one text have in common: blanks, case and code points may differ."""
+    """Normalise blanks, case and Unicode form."""
     return canonical(text if text.isascii() else unicodedata.normalize("NFKC", text).casefold())
 
 
 def _check_tokens(utterance: Utterance) -> None:
-    """Private values are looked for in the text, so tokens of another text would pass unseen."""
+    """Reject tokens that do not match the text, because detection only sees the text."""
     if " ".join(utterance.tokens) != utterance.text:
         token_offsets(utterance.text, utterance.tokens)
 
@@ -462,13 +467,13 @@ def _check_tokens(utterance: Utterance) -> None:
 def _check_evaluated(detector: Detector, evaluation: Evaluation) -> None:
     if evaluation.detector != detector.name:
         raise InvalidInput(
-            f"Expected an evaluation of {detector.name}, got one of {evaluation.detector}; "
+            f"Expected an evaluation of {detector.name}, got one of {evaluation.detector}: "
             "evaluate the detector that is used."
         )
     if evaluation.fingerprint != fingerprint(detector):
         raise InvalidInput(
-            f"Expected an evaluation of this very {detector.name}, got one of another model or "
-            "list of that name; evaluate the detector that is used."
+            f"Expected an evaluation of this {detector.name}, got one of another model or "
+            "list of the same name: evaluate the detector that is used."
         )
 
 

@@ -1,9 +1,8 @@
-"""Federated marginal personalisation: rescoring that knows you, and a server that does not.
+"""Federated marginal personalisation: rescoring adapted to each user, with private aggregation.
 
-N-best lists come in (`formats`), each device counts its own words (`ClientCache`), a server adds
-up what it may see, with noise and a ledger (`Server`, `ReleasePlan`), and a background language
-model is adapted to each client (`Adaptation`, `rescore`). Nothing here loads torch until a neural
-model is used.
+N-best lists are read (`formats`), each device counts its own words (`ClientCache`), a server sums
+the contributions with noise and a ledger (`Server`, `ReleasePlan`), and a background language model
+is adapted to each client (`Adaptation`, `rescore`). torch is loaded only for neural models.
 """
 
 from sottovoce.personalize.device.messages import Contribution, RoundRequest
@@ -20,7 +19,7 @@ from sottovoce.personalize.lm.language_model import LanguageModel, load_lm
 from sottovoce.personalize.lm.mixture import MixedLM
 from sottovoce.personalize.lm.ngram.training import train_ngram
 from sottovoce.personalize.lm.phrases import PhraseCache
-from sottovoce.personalize.lm.smoothing import Dirichlet, JelinekMercer, Lidstone
+from sottovoce.personalize.lm.smoothing import Dirichlet
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.formats import FORMATS, read_nbest, write_nbest
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest, by_client
@@ -41,9 +40,7 @@ __all__ = [
     "Counting",
     "Dirichlet",
     "Hypothesis",
-    "JelinekMercer",
     "LanguageModel",
-    "Lidstone",
     "Marginals",
     "MixedLM",
     "NBest",

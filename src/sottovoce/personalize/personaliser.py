@@ -1,9 +1,9 @@
-"""What runs on a device: it hears, chooses again, forgets, and gives to the others what it may.
+"""The client on a device: counts utterances, rescores, forgets, and contributes within its caps.
 
-Everything is derived from the utterances that the device remembers, in the order it heard them. So
-forgetting one is to count the rest again, and nothing of it stays behind but the fact that it was
-sent, if it was. What is sent is counted by the ranks of the first pass, never by what was
-rescored, and never by the user's corrections: those stay at home.
+Everything is derived from the stored utterances, in the order they were received. So forgetting one
+means recounting the rest, and nothing of it remains except the record that it was sent, if it was.
+Contributions are counted by first-pass ranks, never by rescored results and never by the user's
+corrections, which stay on the device.
 """
 
 import base64
@@ -20,7 +20,13 @@ from typing import Any, NoReturn, Self, cast
 import numpy as np
 
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.device.book import KINDS, SECRET_BYTES, Book, Declined, capped
+from sottovoce.personalize.device.contribution_log import (
+    KINDS,
+    SECRET_BYTES,
+    ContributionLog,
+    Declined,
+    capped,
+)
 from sottovoce.personalize.device.messages import Contribution, RoundRequest
 from sottovoce.personalize.device.sealed import Key, SealedFile
 from sottovoce.personalize.federated.cache import ClientCache
@@ -41,16 +47,16 @@ from sottovoce.privacy.recipes.federate import Release
 
 VERSION = 1
 _UNTUNED = Tuned(Weights(), Weights(), 0.5)
-_COPY = "This is a copy of a device that lives elsewhere: it rescores, and never contributes."
+_COPY = "This is a copy of another device's state: it can rescore, but never contributes."
 _RESTORED = (
-    "This device was restored from an older state: what it has sent since then is not known, so it "
-    "never contributes again."
+    "This device was restored from an older state: what it sent since then is unknown, so it never "
+    "contributes again."
 )
 
 
 @dataclass(frozen=True)
-class _Heard:
-    """One utterance as it is remembered: texts by the ranks of the first pass, without scores."""
+class _StoredUtterance:
+    """A stored utterance: texts by first-pass rank, without scores."""
 
     id: str
     texts: tuple[str, ...]
@@ -59,26 +65,26 @@ class _Heard:
     def first_pass(self) -> NBest:
         return NBest(self.id, tuple(map(Hypothesis, self.texts)))
 
-    def personal(self, most: int) -> NBest:
-        """What the person said: a correction counts as if every reading had agreed on it."""
+    def personal(self, nbest: int) -> NBest:
+        """The personal list: a correction counts as if every hypothesis were the correction."""
         if self.correction is None:
             return self.first_pass()
-        return NBest(self.id, (Hypothesis(self.correction),) * most)
+        return NBest(self.id, (Hypothesis(self.correction),) * nbest)
 
 
 @dataclass
-class _Everybody:
-    """What servers have told: everybody's words over the device's vocabulary, and pairs."""
+class _ReceivedMarginals:
+    """Marginals received from servers: words over the device's vocabulary, and pairs."""
 
     words: Vector | None = None
     pairs: Marginals | None = None
 
     def to_json(self) -> dict[str, Any]:
         pairs = self.pairs
-        told = None
+        packed = None
         if pairs is not None:
-            told = [list(pairs.words), _packed(pairs.q_bar), pairs.mass]
-        return {"words": None if self.words is None else _packed(self.words), "pairs": told}
+            packed = [list(pairs.words), _packed(pairs.q_bar), pairs.mass]
+        return {"words": None if self.words is None else _packed(self.words), "pairs": packed}
 
     @classmethod
     def from_json(cls, data: dict[str, Any], size: int) -> Self:
@@ -92,31 +98,30 @@ class _Everybody:
 
 @dataclass
 class _Derived:
-    """What follows from the utterances and is computed when it is needed."""
+    """Values derived from the utterances, computed on demand."""
 
     factors: Vector | None = None
     model: LanguageModel | None = field(default=None)
 
 
 class Personaliser:
-    """One person's device. Needs no torch, unless the language model does.
+    """One user's device. Needs torch only if the language model does.
 
-    Without an `lm` the recogniser's own scores are moved by the adaptation factors alone.
-    `counting` and `caps` are what the device agrees to; a server that wants others gets nothing.
-    With caps the `budget` protects the person, without them each utterance; without a budget
-    nothing is ever sent.
+    Without an `lm` the adaptation factors are added to the recogniser's scores. `counting` and
+    `caps` are what the device agrees to; a request with others is declined. With caps the `budget`
+    protects the user, without them each utterance; without a budget nothing is ever sent.
 
     >>> words = Vocabulary(("call", "mum", "mom", "<unk>"), [0.4, 0.2, 0.2, 0.2])
     >>> device = Personaliser(words, user="ann")
     >>> readings = Hypothesis("call mom", score=-1.0), Hypothesis("call mum", score=-1.1)
-    >>> heard = NBest("u1", readings)
-    >>> device.rescore(heard)
+    >>> nbest = NBest("u1", readings)
+    >>> device.rescore(nbest)
     'call mom'
-    >>> device.hear(heard, correction="call mum")
-    >>> device.rescore(heard)
+    >>> device.hear(nbest, correction="call mum")
+    >>> device.rescore(nbest)
     'call mum'
     >>> device.forget("u1")
-    >>> device.rescore(heard)
+    >>> device.rescore(nbest)
     'call mom'
     """
 
@@ -139,25 +144,27 @@ class Personaliser:
         self._tuned = weights if isinstance(weights, Tuned) else _tuned(weights)
         self._counting, self._caps = counting or Counting(), caps or Caps()
         if self._counting.order != 1:
-            raise InvalidInput("Expected a device that counts words, got pairs: those are asked.")
+            raise InvalidInput(
+                "Expected a device that counts words, got pairs: servers request pairs separately."
+            )
         if self._caps.mass is None and self._caps.per_word is not None:
-            raise InvalidInput("Expected a mass cap beside the word cap, got none.")
+            raise InvalidInput("Expected a mass cap with the word cap, got none.")
         self._adaptation = adaptation
         if adaptation is not None and isinstance(weights, Tuned):
             self._adaptation = replace(adaptation, power=weights.power)
         self._smoothing, self._trust = smoothing or Dirichlet(), trust
-        self._heard: dict[str, _Heard] = {}
-        self._everybody = _Everybody()
-        self._book = Book(self._caps, budget, os.urandom(SECRET_BYTES))
+        self._utterances: dict[str, _StoredUtterance] = {}
+        self._received = _ReceivedMarginals()
+        self._log = ContributionLog(self._caps, budget, os.urandom(SECRET_BYTES))
         self._file: SealedFile | None = None
         self._serial = 0
         self._lock = threading.RLock()
         self._process = os.getpid()
         self.refusal: str | None = None
-        self._count_again()
-        self.settings()  # refuses a wrong trust now, and not at the first utterance
+        self._recount()
+        self.settings()  # validates `trust` early
 
-    # What was agreed to is fixed for good: counts by one rule must not leave under another.
+    # Immutable: counts made under one rule must not be sent under another.
     @property
     def counting(self) -> Counting:
         return self._counting
@@ -168,90 +175,90 @@ class Personaliser:
 
     @property
     def budget(self) -> Budget | None:
-        return self._book.budget
+        return self._log.budget
 
     @budget.setter
     def budget(self, budget: Budget | None) -> None:
-        """The owner's to change; what was spent stays spent."""
-        self._book.budget = budget
+        """The owner may change it; what was spent stays spent."""
+        self._log.budget = budget
 
     @property
     def rules(self) -> str:
-        """By which words, kernel and caps this device counts."""
+        """The digest of the vocabulary, kernel and caps that this device counts by."""
         return rules(self.vocabulary, self.counting, self.caps)
 
     @property
     def utterances(self) -> tuple[str, ...]:
-        """The ids of what is remembered, in the order of hearing."""
-        return tuple(self._heard)
+        """The ids of the stored utterances, in the order they were received."""
+        return tuple(self._utterances)
 
     def personal(self) -> Vector:
         """The personal counts over the vocabulary."""
         return self._cache.personal()
 
     def spent(self) -> Guarantee:
-        """What all contributions together cost, to whatever servers they went."""
-        return self._book.spent()
+        """The joint guarantee of all contributions, to all servers."""
+        return self._log.spent()
 
-    def hear(self, heard: NBest, correction: str | None = None) -> None:
-        """Count one utterance, once for ever; a correction is what the user says was said."""
+    def hear(self, nbest: NBest, correction: str | None = None) -> None:
+        """Count one utterance, only once; `correction` is the user's transcript."""
         with self._lock:
-            if heard.client not in (None, self.user):
-                raise InvalidInput(f"Expected utterances of {self.user!r}, got {heard.client!r}.")
-            if heard.id in self._heard or self._book.was_ever_sent(heard.id):
+            if nbest.client not in (None, self.user):
+                raise InvalidInput(f"Expected utterances of {self.user!r}, got {nbest.client!r}.")
+            if nbest.id in self._utterances or self._log.was_ever_sent(nbest.id):
                 raise InvalidInput(
-                    f"Expected a new utterance, got {heard.id!r} again: each counts once."
+                    f"Expected a new utterance, got {nbest.id!r} again: each counts once."
                 )
-            texts = tuple(h.text for h in heard.hypotheses[: self.counting.nbest])
-            told = None if correction is None else " ".join(correction.split())
-            self._heard[heard.id] = new = _Heard(heard.id, texts, told)
+            texts = tuple(h.text for h in nbest.hypotheses[: self.counting.nbest])
+            corrected = None if correction is None else " ".join(correction.split())
+            self._utterances[nbest.id] = new = _StoredUtterance(nbest.id, texts, corrected)
             self._cache.add(new.personal(self.counting.nbest))
             self._derived = _Derived()
 
     def correct(self, utterance: str, text: str) -> None:
-        """Take in what the user says was said, after the utterance was heard."""
+        """Set the user's transcript of a stored utterance."""
         with self._lock:
             known = self._remembered(utterance)
-            self._heard[utterance] = replace(known, correction=" ".join(text.split()))
-            self._count_again()
+            self._utterances[utterance] = replace(known, correction=" ".join(text.split()))
+            self._recount()
 
-    def rescore(self, heard: NBest) -> str:
-        """The text of the best hypothesis by the adapted model; the first pass decides ties."""
-        scores = self.rescore_scores(heard)
-        return self._tuned.adapted.choose(heard, scores, self.vocabulary).text
+    def rescore(self, nbest: NBest) -> str:
+        """The text of the best hypothesis under the adapted model; ties go to the first pass."""
+        scores = self.rescore_scores(nbest)
+        return self._tuned.adapted.choose(nbest, scores, self.vocabulary).text
 
-    def rescore_scores(self, heard: NBest) -> list[float]:
-        """ln p of every hypothesis under the adapted model, in the order of the list."""
-        if not heard.hypotheses:
+    def rescore_scores(self, nbest: NBest) -> list[float]:
+        """ln p of every hypothesis under the adapted model, in list order."""
+        if not nbest.hypotheses:
             return []
         settings, factors = self.settings(), self._factors()
         if self._lm is None:
             encode = self.vocabulary.encode
             return [
-                (h.lm or 0.0) + float(np.sum(factors[encode(h.words)])) for h in heard.hypotheses
+                (h.lm or 0.0) + float(np.sum(factors[encode(h.words)])) for h in nbest.hypotheses
             ]
-        sentences = [h.words for h in heard.hypotheses]
+        sentences = [h.words for h in nbest.hypotheses]
         normalise = settings.adaptation.normalise
         return self._model(settings).score(sentences, factors, normalise=normalise)
 
-    def ranking(self, heard: NBest) -> list[int]:
-        """The places of the hypotheses, best first."""
+    def ranking(self, nbest: NBest) -> list[int]:
+        """The indices of the hypotheses, best first."""
         weights, words = self._tuned.adapted, self.vocabulary
         totals = [
             weights.total(h, score, unknown_words(h, words))
-            for h, score in zip(heard.hypotheses, self.rescore_scores(heard), strict=True)
+            for h, score in zip(nbest.hypotheses, self.rescore_scores(nbest), strict=True)
         ]
         return sorted(range(len(totals)), key=lambda place: -totals[place])
 
     def settings(self) -> Personalisation:
-        """How the factors are made at present."""
-        shared = self._everybody.words is not None
+        """The current settings of the adaptation."""
+        shared = self._received.words is not None
         usual = Adaptation(
             alpha=0.5 if shared else 0.0, beta=0.45 if shared else 0.9, power=self._tuned.power
         )
         pairs = None
-        if self._everybody.pairs is not None and hasattr(self._lm, "score_words"):
-            pairs = SharedPairs(self._everybody.pairs)
+        if self._received.pairs is not None and hasattr(self._lm, "score_words"):
+            pairs = SharedPairs(self._received.pairs)
         return Personalisation(
             adaptation=self._adaptation or usual,
             counting=self.counting,
@@ -261,42 +268,42 @@ class Personaliser:
         )
 
     def forget(self, utterance: str) -> None:
-        """Forget one utterance: afterwards it was never heard.
+        """Forget one utterance, as if it had never been received.
 
-        If it was sent, that cannot be undone: the book still knows a keyed hash of its id, so that
-        it is not sent again, and what was given under the caps. A saved device is saved again.
+        Sending cannot be undone: the log keeps a keyed hash of its id, so that it is not sent
+        again, and the mass charged to the caps. A saved device is saved again.
         """
         with self._lock:
             self._remembered(utterance)
-            del self._heard[utterance]
+            del self._utterances[utterance]
             self._after_forgetting()
 
     def forget_everything(self) -> None:
-        """Forget all utterances, and what servers told; the book stays, as in `forget`."""
+        """Forget all utterances and received marginals; the log stays, as in `forget`."""
         with self._lock:
-            self._heard.clear()
-            self._everybody = _Everybody()
+            self._utterances.clear()
+            self._received = _ReceivedMarginals()
             self._after_forgetting()
 
     def receive(self, released: Marginals) -> None:
-        """Take in what everybody says; pairs are told from words by what is in them."""
+        """Store released marginals; words and pairs are distinguished by content."""
         if not isinstance(released, Marginals):
             raise InvalidInput(f"Expected marginals, got {type(released).__name__}.")
         names = [word for word in released.words if word != UNKNOWN]
         with self._lock:
             if names and all(" " in name for name in names):
-                SharedPairs(released)  # refuses what cannot be read as pairs
-                self._everybody.pairs = replace(released, about={})
+                SharedPairs(released)  # validates the pairs
+                self._received.pairs = replace(released, about={})
             else:
-                self._everybody.words = released.over(self.vocabulary)
+                self._received.words = released.over(self.vocabulary)
             self._derived = _Derived()
 
     def contribute(self, request: RoundRequest | bytes) -> bytes | None:
-        """What is new since the last contribution, for one round; None if nothing is to be sent.
+        """The increment since the last contribution, for one round; None if nothing is sent.
 
-        `refusal` then says why. What is returned is in the book already, and on disk if the device
-        was saved or loaded; an answer that gets lost is lost, and is never sent again. A device
-        that was never saved has its book in memory only: save it before sending.
+        `refusal` then gives the reason. The returned contribution is already in the log, and on
+        disk if the device was saved or loaded; a lost message is never sent again. A device that
+        was never saved has its log in memory only: save it before sending.
         """
         with self._lock:
             self.refusal = None
@@ -308,16 +315,18 @@ class Personaliser:
                 return None
 
     def save(self, path: Path | str | None = None, key: Key | None = None) -> None:
-        """Write everything, encrypted; without arguments, where the device was saved before.
+        """Write the encrypted state; without arguments, to where the device was saved before.
 
-        The key is 32 bytes or a passphrase. A second file beside it counts how often it was
-        written; both belong together. Where the device lives elsewhere already, a copy is written
-        that can rescore but never contributes: two books would know of one half each.
+        The key is 32 bytes or a passphrase. A counter file next to it holds the number of writes;
+        keep both together. If the device is already saved elsewhere, a copy is written that can
+        rescore but never contributes, because two logs would each hold only half of what was sent.
         """
         with self._lock:
             if path is None or key is None:
                 if self._file is None or path is not None or key is not None:
-                    raise InvalidInput("Expected a path and a key to save the device with.")
+                    raise InvalidInput(
+                        "Expected a path and a key to save the device, got only one or neither."
+                    )
                 self._write()
                 return
             file = SealedFile(path, key)
@@ -328,16 +337,16 @@ class Personaliser:
             with file.locked():
                 if file.path.exists() or file.counter.exists():
                     raise InvalidInput(
-                        f"Expected no file at {file.path}, got one: load it, or what it has sent "
-                        "would be forgotten."
+                        f"Expected no file at {file.path}, got one: load it, or its record of what "
+                        "was sent would be lost."
                     )
                 if self._file is None:
                     file.write(self._plain(), self._serial + 1)
                     self._file, self._serial = file, self._serial + 1
                     return
-                book = copy.copy(self._book)
-                book.closed = book.closed or _COPY
-                file.write(self._plain(book), 1)
+                log = copy.copy(self._log)
+                log.closed = log.closed or _COPY
+                file.write(self._plain(log), 1)
 
     @classmethod
     def load(
@@ -353,9 +362,9 @@ class Personaliser:
         smoothing: Smoothing | None = None,
         trust: float | None = None,
     ) -> Self:
-        """Read a device back; words come from the `vocabulary` or the `lm`.
+        """Load a device; the words come from the `vocabulary` or the `lm`.
 
-        A file that is older than its counter is refused. With `restored` it is taken, and never
+        A file that is older than its counter is refused. With `restored` it is loaded, but never
         contributes again.
         """
         words = vocabulary or (None if lm is None else lm.vocabulary)
@@ -370,7 +379,7 @@ class Personaliser:
             found = "without its counter" if newest is None else "that is older than its counter"
             raise InvalidInput(
                 f"Expected the newest state of the device, got {file.path} {found}: it may not "
-                "know all that was sent. With restored=True it is read, and never contributes."
+                "know all that was sent. Pass restored=True to load it; it never contributes then."
             )
         try:
             state = json.loads(plain)
@@ -391,22 +400,22 @@ class Personaliser:
                 smoothing=smoothing,
                 trust=trust,
             )
-            device._book = Book.from_json(state["book"], device.caps)
-            device._heard = {
-                name: _Heard(name, tuple(texts), correction)
+            device._log = ContributionLog.from_json(state["book"], device.caps)
+            device._utterances = {
+                name: _StoredUtterance(name, tuple(texts), correction)
                 for name, texts, correction in state["heard"]
             }
-            device._everybody = _Everybody.from_json(state["everybody"], len(words))
+            device._received = _ReceivedMarginals.from_json(state["everybody"], len(words))
         except (LookupError, TypeError, AttributeError, json.JSONDecodeError) as problem:
             raise InvalidInput(f"Expected a device in {path}, but {problem!r}.") from problem
         if is_older:
-            device._book.closed = _RESTORED
+            device._log.closed = _RESTORED
         device._file, device._serial = file, max(serial, newest or 0)
-        device._count_again()
+        device._recount()
         return device
 
     def _contribution(self, asked: RoundRequest | bytes) -> bytes | None:
-        """The answer to a request, once it has passed every check and is written down."""
+        """The answer to a request, after all checks and after it is logged."""
         try:
             request = RoundRequest.from_bytes(asked) if isinstance(asked, bytes) else asked
         except InvalidInput as problem:
@@ -414,16 +423,16 @@ class Personaliser:
         if not isinstance(request, RoundRequest):
             raise InvalidInput(f"Expected a request for counts, got {type(request).__name__}.")
         if os.getpid() != self._process:
-            raise Declined("Expected the process that made this device, got a fork of it.")
-        self._book.check_open(request)
+            raise Declined("Expected the process that created this device, got a fork of it.")
+        self._log.check_open(request)
         words = self._agreed(request)
         kind, counting = KINDS[request.plan.counting.order], request.plan.counting
-        given = self._book.room(kind)
+        given = self._log.room(kind)
         caps = self.caps.in_units(counting.unit)
         units = np.zeros(len(words))
         sent = []
-        for each in self._heard.values():
-            if self._book.was_sent(kind, each.id):
+        for each in self._utterances.values():
+            if self._log.was_sent(kind, each.id):
                 continue
             places, added = counting.count(each.first_pass(), words)
             named = ((words.words[place], mass) for place, mass in zip(places, added, strict=True))
@@ -433,29 +442,31 @@ class Personaliser:
             if fits:
                 sent.append(each.id)
         if not sent:
-            raise Declined("There is nothing new to send, or the caps leave no room for it.")
-        self._book.check_cost(request.plan)
-        self._book.write(request, kind, sent, given)
+            raise Declined("There is nothing new to send, or the caps are exhausted.")
+        self._log.check_cost(request.plan)
+        self._log.write(request, kind, sent, given)
         if self._file is not None:
             self._write_locked()
         places = np.flatnonzero(units)
         return Contribution(
             round=request.id,
             rules=request.rules,
-            device=self._book.pseudonym(request.server),
+            device=self._log.pseudonym(request.server),
             places=tuple(places.tolist()),
             units=tuple(units[places].tolist()),
         ).to_bytes()
 
     def _agreed(self, request: RoundRequest) -> Vocabulary:
-        """The words to count, if the request keeps to what this device agreed to."""
+        """The vocabulary to count, if the request matches what this device agreed to."""
         plan = request.plan
         if plan.release is not Release.INCREMENTS:
-            raise Declined("Expected a plan of increments: cumulative counts are sent again.")
+            raise Declined(
+                "Expected a plan of increments, got cumulative counts, which are sent repeatedly."
+            )
         if plan.sampling_rate is not None:
             raise Declined(
-                "Expected a plan without amplification by sampling: this device keeps what it did "
-                "not send, so an utterance may leave in any later round."
+                "Expected a plan without amplification by sampling, got one with it: this device "
+                "keeps unsent counts, so an utterance may be sent in any later round."
             )
         if plan.caps != self.caps:
             raise Declined("Expected the caps of this device, got others.")
@@ -467,7 +478,7 @@ class Personaliser:
         return words
 
     def _pairs(self, request: RoundRequest) -> Vocabulary:
-        """The vocabulary of pairs in a request: of words that the device knows anyway."""
+        """The pair vocabulary of a request, made only of words in the device's vocabulary."""
         names = request.pairs or ()
         known = {*self.vocabulary.words, START, END} - {UNKNOWN}
         for name in names:
@@ -491,59 +502,59 @@ class Personaliser:
     def _factors(self) -> Vector:
         if self._derived.factors is None:
             self._derived.factors = client_factors(
-                self._cache, self.settings(), self._everybody.words
+                self._cache, self.settings(), self._received.words
             )
         return self._derived.factors
 
-    def _remembered(self, utterance: str) -> _Heard:
-        if utterance not in self._heard:
-            raise InvalidInput(f"Expected an utterance that was heard, got {utterance!r}.")
-        return self._heard[utterance]
+    def _remembered(self, utterance: str) -> _StoredUtterance:
+        if utterance not in self._utterances:
+            raise InvalidInput(f"Expected the id of a stored utterance, got {utterance!r}.")
+        return self._utterances[utterance]
 
-    def _count_again(self) -> None:
+    def _recount(self) -> None:
         self._cache = ClientCache(self.vocabulary, self.counting)
-        for each in self._heard.values():
+        for each in self._utterances.values():
             self._cache.add(each.personal(self.counting.nbest))
         self._derived = _Derived()
 
     def _after_forgetting(self) -> None:
-        self._count_again()
-        lines = [text.split() for each in self._heard.values() for text in each.texts]
-        # That there are unknown words gives none of them away.
-        said = {UNKNOWN, *(word for line in lines for word in line)}
+        self._recount()
+        lines = [text.split() for each in self._utterances.values() for text in each.texts]
+        # <unk> identifies no word.
+        words = {UNKNOWN, *(word for line in lines for word in line)}
         pairs = {pair for line in lines for pair in pairs_of(line)}
-        self._book.forget_words({KINDS[1]: said, KINDS[2]: pairs})
+        self._log.forget_words({KINDS[1]: words, KINDS[2]: pairs})
         if self._file is not None:
             self._write()
 
-    def _plain(self, book: Book | None = None) -> bytes:
+    def _plain(self, log: ContributionLog | None = None) -> bytes:
         state = {
             "version": VERSION,
             "user": self.user,
             "vocabulary": self.vocabulary.digest,
             "counting": self.counting.to_json(),
             "caps": self.caps.to_json(),
-            "heard": [[each.id, each.texts, each.correction] for each in self._heard.values()],
-            "everybody": self._everybody.to_json(),
-            "book": (book or self._book).to_json(),
+            "heard": [[each.id, each.texts, each.correction] for each in self._utterances.values()],
+            "everybody": self._received.to_json(),
+            "book": (log or self._log).to_json(),
         }
         return json.dumps(state, ensure_ascii=False, sort_keys=True).encode()
 
     @contextmanager
     def _unchanged_on_disk(self) -> Iterator[None]:
-        """Hold the file, if there is one, and decline where somebody else has written it."""
+        """Lock the file, if there is one, and decline if another process has written it."""
         file = self._file
         with nullcontext() if file is None else file.locked():
             if file is not None and not self._is_newest(file):
                 raise Declined(
-                    f"Expected the newest state of the device, but {file.path} was written by "
-                    "somebody else or is gone: load it again."
+                    f"Expected the newest state of the device, but {file.path} was changed by "
+                    "another process or deleted: load it again."
                 )
             yield
 
     def _is_newest(self, file: SealedFile) -> bool:
         newest = file.newest()
-        # One less where a crash came between the file and its counter.
+        # One less if a crash came between writing the file and its counter.
         return file.path.exists() and newest in (self._serial, self._serial - 1)
 
     def _write(self) -> None:
@@ -554,18 +565,18 @@ class Personaliser:
     def _write_locked(self) -> None:
         file = self._file
         assert file is not None
-        if not self._is_newest(file) and self._book.closed != _RESTORED:
+        if not self._is_newest(file) and self._log.closed != _RESTORED:
             raise InvalidInput(
-                f"Expected the newest state of the device, but {file.path} was written by somebody "
-                "else or is gone: load it again."
+                f"Expected the newest state of the device, but {file.path} was changed by another "
+                "process or deleted: load it again."
             )
         file.write(self._plain(), self._serial + 1)
         self._serial += 1
 
     def __reduce__(self) -> NoReturn:
         raise InvalidInput(
-            "Expected to save a device, got a copy or a pickle: two books would each know of one "
-            "half of what was sent."
+            "Expected a device that is not copied or pickled, got a copy: use save, since two logs "
+            "would each hold only half of what was sent."
         )
 
 

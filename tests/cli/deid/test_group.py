@@ -244,7 +244,7 @@ def test_the_original_is_never_overwritten(run_cli: RunCli, calls: Path, tmp_pat
     for source, target in ((calls, calls), (calls, tmp_path / "link.jsonl"), (folder, folder)):
         result = run_cli("deid", source, "-o", target, *GOLD)
         assert result.exit_code == 2
-        assert "Expected another output than the input" in result.stderr
+        assert "than the input" in result.stderr
     assert calls.read_bytes() == (folder / "a.jsonl").read_bytes() == before
 
 
@@ -320,7 +320,7 @@ def test_examples_are_kept_in_private_if_asked_for(
     assert "guard it" not in quiet.stderr
     again = run_cli(*args, "--examples", 2)
     assert again.exit_code == 2
-    assert "what it cost would be forgotten" in again.stderr
+    assert "the cost of both releases adds up" in again.stderr
     out = tmp_path / "other.jsonl"
     args = ("deid", calls, "-o", out, *GOLD, "--strategy", "typed")
     told = run_cli(*args, "--examples", 2)

@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("bert")
     config = bert(path)
     model = transformers.BertForMaskedLM(config)
-    # It says of every place what the bias says: anna is ten times likelier than rome.
+    # The bias alone decides: anna is ten times likelier than rome.
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
@@ -86,7 +86,7 @@ def test_values_of_several_pieces_and_values_that_are_no_candidates(folder: Path
         assert one.successes == 1
 
 
-def test_of_a_long_text_the_model_reads_what_is_nearest(folder: Path) -> None:
+def test_a_long_text_is_truncated_to_the_nearest_context(folder: Path) -> None:
     model = MaskedModel(folder)
     [call], [now], [rome] = map(model.pieces, ("call", "now", "rome"))
     long = ReplacedValue(
@@ -102,21 +102,21 @@ def test_of_a_long_text_the_model_reads_what_is_nearest(folder: Path) -> None:
 
 
 def test_an_encoder_without_a_head_learns_one_from_what_is_known(encoder: Path) -> None:
-    """Who is called and where somebody is, are told by the word before."""
+    """The preceding word reveals the name and the place."""
     model = MaskedModel(encoder)
-    assert not model.names_pieces
+    assert not model.has_lm_head
     known = [told("anna"), told("rome", "in"), told("new york", "lee")] * 10
     prior = {"anna": 0.4, "rome": 0.3, "new york": 0.3}
     found = fill_in(known[:6], model, prior, known)
     assert (found.successes, found.trials) == (6, 6)
-    # The twin: with the words around the values swapped, it has learnt the wrong thing.
+    # The twin: with swapped contexts, the probe learns the wrong values.
     wrong = [told("anna", "in"), told("rome")]
     assert fill_in(wrong, model, {"anna": 0.5, "rome": 0.5}, known).successes == 0
     with pytest.raises(InvalidInput, match="known values"):
         fill_in(known, model, prior)
 
 
-def test_the_command_says_it_in_a_line(
+def test_the_command_prints_one_line(
     run_cli: RunCli, tmp_path: Path, encoder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     calls, out = tmp_path / "calls.jsonl", tmp_path / "out.jsonl"
@@ -131,7 +131,7 @@ def test_the_command_says_it_in_a_line(
     assert "weights" not in (result.stderr + capfd.readouterr().err).lower()
 
 
-def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="folder"):
         MaskedModel(tmp_path / "nothing")
     with pytest.raises(InvalidInput, match="cannot be loaded"):
@@ -142,11 +142,11 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         MaskedModel(tmp_path)
 
 
-def test_an_encoder_with_a_hole_is_refused(tmp_path: Path) -> None:
+def test_an_encoder_with_missing_weights_is_refused(tmp_path: Path) -> None:
     network = transformers.BertModel(bert(tmp_path))
     state = {k: v for k, v in network.state_dict().items() if "layer.0.output" not in k}
     network.save_pretrained(tmp_path, state_dict=state)
-    with pytest.raises(InvalidInput, match="some are missing"):
+    with pytest.raises(InvalidInput, match="got only some"):
         MaskedModel(tmp_path)
 
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from sottovoce.corpora import Span, Utterance
 from sottovoce.deid import Deidentifier, Fields, Setting
-from sottovoce.deid.attacks.pairing import outputs_of, told_values
+from sottovoce.deid.attacks.pairing import outputs_of, replaced_values
 from sottovoce.deid.detect import Gazetteer
 from sottovoce.deid.detect.detector import utterance_of
 from sottovoce.errors import InvalidInput
@@ -18,7 +18,7 @@ def calls(count: int) -> list[Utterance]:
 
 @given(st.lists(st.tuples(st.text("ab ", max_size=4), st.text("ab ", min_size=1, max_size=3))))
 def test_a_release_is_always_explained(parts: list[tuple[str, str]]) -> None:
-    """Whatever stands between the values, and however alike it is to them."""
+    """For any text between the values, even if it resembles them."""
     original, released, spans = "", "", []
     for between, output in parts:
         original, released = original + between, released + between
@@ -39,7 +39,7 @@ def test_values_and_outputs_of_a_whole_release() -> None:
     deid = Deidentifier(detector=detector, setting=Setting(p=0.5), fields=Fields(user="drop"))
     originals = calls(600)
     releases = list(deid.release_all(originals))
-    told = told_values(originals, (each.utterance for each in releases), detector)
+    told = replaced_values(originals, (each.utterance for each in releases), detector)
     plain = [
         (original.text[piece.start : piece.end], each.text[piece.new_start : piece.new_end])
         for original, each in zip(originals, releases, strict=True)
@@ -51,8 +51,8 @@ def test_values_and_outputs_of_a_whole_release() -> None:
 def test_what_does_not_fit_is_refused() -> None:
     detector = Gazetteer({"PER": NAMES})
     with pytest.raises(InvalidInput, match="utterance 1 to differ"):
-        told_values(calls(1), [utterance_of("ring x and y now")], detector)
+        replaced_values(calls(1), [utterance_of("ring x and y now")], detector)
     with pytest.raises(InvalidInput, match="got only 1"):
-        told_values(calls(2), calls(1), detector)
+        replaced_values(calls(2), calls(1), detector)
     with pytest.raises(InvalidInput, match="got more"):
-        told_values(calls(1), calls(2), detector)
+        replaced_values(calls(1), calls(2), detector)

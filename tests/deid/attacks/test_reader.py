@@ -24,8 +24,8 @@ from sottovoce.deid.replace import (
     Scope,
     Surrogates,
     TruncatedResponse,
-    even,
     from_corpus,
+    uniform,
 )
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
@@ -46,12 +46,12 @@ def test_guessing_gains_no_more_than_epsilon_allows(epsilon: float) -> None:
     prior = dict.fromkeys(NAMES, 1 / 20)
     values = [NAMES[place % 20] for place in range(4000)]
     for made in (
-        Kernel.for_epsilon(epsilon, even(NAMES)),
+        Kernel.for_epsilon(epsilon, uniform(NAMES)),
         TruncatedResponse(candidates=NAMES, epsilon=epsilon),
     ):
         found = guess(pairs(made, values), made.channel, prior)
         assert found.interval[0] <= best_success(epsilon, found.prior)
-        # Randomised response with an even prior is where the bound is reached.
+        # Randomised response with a uniform prior attains the bound.
         assert found.interval[1] >= best_success(epsilon, found.prior)
 
 
@@ -72,7 +72,7 @@ def test_full_replacement_leaves_the_prior() -> None:
 
 
 def test_consistent_surrogates_fall_to_frequencies_and_independent_ones_do_not() -> None:
-    names = even([f"alias{place}" for place in range(500)])
+    names = uniform([f"alias{place}" for place in range(500)])
     consistent = Consistent(vault=Vault(bytes(32), within="corpus"), surrogates=names)
     broken = match_frequencies(pairs(consistent), ZIPF.probabilities)
     assert broken.is_above_prior
@@ -87,7 +87,7 @@ def test_singletons_show_in_surrogates_of_the_same_corpus() -> None:
     leaked = find_singletons(pairs(counted, values))
     low, high = leaked.interval
     assert low < 0.632 < high
-    public = find_singletons(pairs(Kernel(surrogates=even(NAMES)), values), NAMES)
+    public = find_singletons(pairs(Kernel(surrogates=uniform(NAMES)), values), NAMES)
     assert public.successes == 0
     with pytest.raises(InvalidInput, match="occur once"):
         find_singletons([("a", "a"), ("a", "b")])
@@ -99,7 +99,7 @@ def test_contexts_betray_values_whatever_the_epsilon() -> None:
     found = reconstruct(known, hidden)
     assert found.success == 1
     assert found.prior == 0.5
-    with pytest.raises(InvalidInput, match="learnt something"):
+    with pytest.raises(InvalidInput, match="trained context model"):
         ContextModel().guess("a", "b")
 
 
@@ -115,12 +115,12 @@ def test_the_parrot_finds_what_was_missed() -> None:
     deid = Deidentifier(
         detector=detector,
         setting=Setting(strategy="entity"),
-        resources=Resources(surrogates={"PER": even([f"ann{n}" for n in range(20)])}),
+        resources=Resources(surrogates={"PER": uniform([f"ann{n}" for n in range(20)])}),
         fields=Fields(user="drop", id="drop"),
         source=NoiseSource.seeded(1),
     )
     released = [each.utterance for each in deid.release_all(corpus)]
-    # An attacker who marks only what is in a list, as the original detector did.
+    # An attacker who marks only listed values, like the original detector.
     eyes = [
         each
         if each.tokens[1].startswith("ann")
@@ -129,11 +129,11 @@ def test_the_parrot_finds_what_was_missed() -> None:
     ] + released[200:]
     found = parrot(corpus, eyes, detector, labels, options=TaggerTraining(iterations=30))
     assert found.is_above_prior
-    with pytest.raises(InvalidInput, match="for each of 400"):
+    with pytest.raises(InvalidInput, match="400 released utterances"):
         parrot(corpus, eyes[1:], detector, labels)
 
 
-def test_no_misses_leave_the_parrot_speechless() -> None:
+def test_without_misses_the_parrot_attack_is_refused() -> None:
     calls = [Utterance(tokens=("call", "ann"), slots=("O", "B-contact"))] * 40
     with pytest.raises(InvalidInput, match="parrot misses"):
         parrot(calls, calls, Gazetteer({"PER": ["ann"]}), mapping("communication"))

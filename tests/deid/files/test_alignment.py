@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from sottovoce.corpora import Utterance, check_bio
 from sottovoce.corpora.spans import token_offsets
-from sottovoce.deid.files.alignment import Piece, realigned, text_with, with_pieces
+from sottovoce.deid.files.alignment import Piece, apply_pieces, apply_to_text, realign
 
 PIECES = st.lists(
     st.tuples(st.integers(0, 3), st.integers(1, 6), st.sampled_from(["x", "yy zz", "u v w"])),
@@ -12,7 +12,7 @@ PIECES = st.lists(
 
 
 def pieces_of(drawn: list[tuple[int, int, str]], text: str) -> list[Piece]:
-    """Pieces one behind the other, as far as the text reaches, none with blanks at its edges."""
+    """Disjoint pieces in order, none with blanks at its edges."""
     found: list[Piece] = []
     place = 0
     for gap, size, output in drawn:
@@ -30,8 +30,8 @@ def pieces_of(drawn: list[tuple[int, int, str]], text: str) -> list[Piece]:
 def test_offsets_map_both_ways(drawn: list[tuple[int, int, str]]) -> None:
     text = "call anna lee at noon"
     pieces = pieces_of(drawn, text)
-    released, offsets = with_pieces(text, pieces)
-    assert released == text_with(text, pieces)
+    released, offsets = apply_pieces(text, pieces)
+    assert released == apply_to_text(text, pieces)
     inside = {place for start, end, _, _ in pieces for place in range(start, end)}
     for place in set(range(len(text))) - inside:
         there = offsets.to_released(place)
@@ -52,8 +52,8 @@ def test_tokens_and_labels_stay_aligned(drawn: list[tuple[int, int, str]]) -> No
         slots=("O", "B-who", "I-who", "O", "B-when"),
         text="call anna lee at noon",
     )
-    released, offsets = with_pieces(call.text, pieces_of(drawn, call.text))
-    tokens, labels = realigned(call, released, offsets)
+    released, offsets = apply_pieces(call.text, pieces_of(drawn, call.text))
+    tokens, labels = realign(call, released, offsets)
     assert len(tokens) == len(labels)
     token_offsets(released, tokens)
     check_bio(tuple(labels))
@@ -63,8 +63,8 @@ def test_a_longer_value_keeps_its_label_and_its_punctuation() -> None:
     call = Utterance(
         tokens=("call", "(anna)", "now!"), slots=("O", "B-who", "O"), text="call (anna) now!"
     )
-    released, offsets = with_pieces(call.text, [(6, 10, "PER", "mary ann lee")])
-    assert realigned(call, released, offsets) == (
+    released, offsets = apply_pieces(call.text, [(6, 10, "PER", "mary ann lee")])
+    assert realign(call, released, offsets) == (
         ["call", "(mary", "ann", "lee)", "now!"],
         ["O", "B-who", "I-who", "I-who", "O"],
     )
@@ -72,11 +72,11 @@ def test_a_longer_value_keeps_its_label_and_its_punctuation() -> None:
 
 def test_a_shorter_value_leaves_no_orphan() -> None:
     call = Utterance(tokens=("anna", "maria", "lee"), slots=("B-who", "I-who", "I-who"))
-    released, offsets = with_pieces(call.text, [(0, 10, "PER", "eve")])
-    assert realigned(call, released, offsets) == (["eve", "lee"], ["B-who", "I-who"])
+    released, offsets = apply_pieces(call.text, [(0, 10, "PER", "eve")])
+    assert realign(call, released, offsets) == (["eve", "lee"], ["B-who", "I-who"])
 
 
 def test_a_value_that_the_labels_do_not_know_gets_none() -> None:
     call = Utterance(tokens=("call", "anna"), slots=("O", "O"))
-    released, offsets = with_pieces(call.text, [(5, 9, "PER", "mary lee")])
-    assert realigned(call, released, offsets)[1] == ["O", "O", "O"]
+    released, offsets = apply_pieces(call.text, [(5, 9, "PER", "mary lee")])
+    assert realign(call, released, offsets)[1] == ["O", "O", "O"]

@@ -8,7 +8,7 @@ from sottovoce.corpora import Utterance, read, write
 from sottovoce.deid import Deidentifier, Fields, LabelMap, Setting
 from sottovoce.deid.detect import Gold
 from sottovoce.deid.files.corpus_file import release_file
-from sottovoce.deid.files.manifest import sealed, verify
+from sottovoce.deid.files.manifest import verify, with_hash
 from sottovoce.deid.replace.corpus_surrogates import counted_surrogates, private_surrogates
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
@@ -75,7 +75,7 @@ def change(released: Path, edit: Any, *, seal: bool) -> None:
     path = Path(f"{released}.run.json")
     content = json.loads(path.read_text())
     edit(content)
-    path.write_text(json.dumps(sealed(content) if seal else content))
+    path.write_text(json.dumps(with_hash(content) if seal else content))
 
 
 def test_an_altered_manifest_is_noticed(released: Path) -> None:
@@ -131,7 +131,7 @@ def test_surrogates_counted_in_the_corpus() -> None:
     few = private_surrogates(
         CALLS[:3], detector, epsilon=2.0, delta=1e-6, source=NoiseSource.seeded(1)
     )
-    assert len(few["PER"].values) > 1000  # the public list, with the cost still owed
+    assert len(few["PER"].values) > 1000  # the public list, whose cost still counts
     assert few["PER"].histogram["epsilon"] == 4.0
 
 

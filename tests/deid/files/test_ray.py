@@ -16,7 +16,7 @@ from sottovoce.deid.statement.release_statement import ReleaseStatement
 from sottovoce.errors import InvalidInput
 
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
-# Ray leaves sockets and processes to its own shutdown.
+# Ray cleans up sockets and processes at shutdown.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 COLUMNS = TextColumns(text="text", user="user")
@@ -29,7 +29,7 @@ TABLE = pa.table(
 
 
 def maker() -> Make:
-    # A function inside a function travels to the workers by value; they cannot import this module.
+    # A nested function is pickled by value; the workers cannot import this module.
     def make() -> Deidentifier:
         return Deidentifier(
             detector="gazetteer",
@@ -58,7 +58,7 @@ def test_the_statement_is_that_of_one_machine(dataset: Any) -> None:
     rows = released.take_all()
     assert len(rows) == 300
     assert len({row["user"] for row in rows}) == len({*TABLE.column("user").to_pylist()})
-    # Materialised: looking twice shows the same release.
+    # Materialised: reading twice gives the same release.
     assert sorted(row["text"] for row in released.take_all()) == sorted(r["text"] for r in rows)
 
 

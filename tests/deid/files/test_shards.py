@@ -51,7 +51,7 @@ def test_finished_shards_are_kept_and_others_are_done_again(
     assert content["metrics"]["resumed"] == 2
     for name in ("part0.jsonl", "part2.jsonl"):
         assert (out / name).read_bytes() == before[name]
-    with pytest.raises(InvalidInput, match="not there yet"):
+    with pytest.raises(InvalidInput, match="a new output file"):
         release_shards(lambda: make(2.0), shards, out)
 
 

@@ -23,7 +23,7 @@ def test_arrow_tables() -> None:
     assert released.column("n").to_pylist() == [1, 2, 3]
     users = released.column("who").to_pylist()
     assert users[0] == users[2] != "ann"
-    assert deid.tally.utterances == 2
+    assert deid.unit_counts.utterances == 2
     assert deid.statement().guarantees["user"].epsilon == 0
 
 

@@ -10,7 +10,7 @@ from tests.statistical.distributions import choice_objections
 from sottovoce.deid.replace import Mechanism, Scope
 from sottovoce.privacy.noise import NoiseSource
 
-# Enough for a change of the parameter by 0.7 or 1.3 to be seen in every channel here.
+# Enough draws to detect a parameter change by a factor of 0.7 or 1.3 in every channel here.
 SAMPLES = 40_000
 
 
@@ -26,7 +26,7 @@ def outputs(mechanism: Mechanism, value: str, count: int = SAMPLES, seed: int = 
 
 
 def objections(drawn: Sequence[str], row: Mapping[str, float]) -> list[str]:
-    """Objections to draws that should follow a row of a channel."""
+    """Deviations of draws from a row of a channel."""
     places = {output: place for place, output in enumerate(row)}
     if not places.keys() >= {*drawn}:
         return ["an output that the channel does not know"]

@@ -50,7 +50,7 @@ def test_one_value_a_user() -> None:
 
 
 def test_singletons_appear_with_probability_delta_at_most() -> None:
-    """Among 20,000 values of one user each, about delta of them may pass the threshold."""
+    """Of 20,000 values with one user each, a share of about delta may pass the threshold."""
     delta = 0.01
     counts = {f"v{place}": 1 for place in range(20_000)} | {"rome": 500, "oslo": 500}
     released = histogram(counts, 1.0, delta).release(NoiseSource.seeded(3), "LOC")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.deid.replace.channels import objections, outputs
 
-from sottovoce.deid.replace import Kernel, Surrogates, channel_epsilon, even
+from sottovoce.deid.replace import Kernel, Surrogates, channel_epsilon, uniform
 from sottovoce.deid.replace.surrogates import by_rank, from_corpus, read_surrogates
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.facts import ReplacedTokens, SurrogateSource
@@ -43,7 +43,7 @@ def test_another_p_is_noticed(p: float) -> None:
 
 
 def test_another_list_is_noticed() -> None:
-    others = Kernel(surrogates=even(CITIES.values), p=0.6, keep_case=False)
+    others = Kernel(surrogates=uniform(CITIES.values), p=0.6, keep_case=False)
     assert objections(outputs(others, "bern"), kernel(0.6).channel("bern"))
 
 
@@ -70,7 +70,7 @@ def test_p_zero_keeps_and_p_one_never_asks() -> None:
 
 
 def test_case_follows_the_original_and_hides_what_is_finer() -> None:
-    made = Kernel(surrogates=even(["new york", "mcdonald"]), p=0.0)
+    made = Kernel(surrogates=uniform(["new york", "mcdonald"]), p=0.0)
     assert outputs(made, "McDonald", 1) == ["Mcdonald"]
     assert outputs(made, "NEW YORK", 1) == ["NEW YORK"]
     assert outputs(made, "new  york", 1) == ["new york"]
@@ -84,7 +84,7 @@ def test_the_vectors(shared_data: Path) -> None:
         made = Kernel(surrogates=Surrogates(values, tuple(map(float, counts))), p=case["p"])
         assert stated_epsilon(made) == pytest.approx(case["epsilon"], abs=1e-6)
     for case in vectors["inverse_p"]:
-        made = Kernel.for_epsilon(case["epsilon"], even([f"v{n}" for n in range(4)]))
+        made = Kernel.for_epsilon(case["epsilon"], uniform([f"v{n}" for n in range(4)]))
         assert made.p == pytest.approx(case["p"], abs=1e-6)
 
 
@@ -93,7 +93,9 @@ def test_lists_keep_their_origin() -> None:
     assert counted.origin is SurrogateSource.SAME_CORPUS
     assert counted.words().origin is SurrogateSource.SAME_CORPUS
     assert counted.probabilities["rome"] == pytest.approx(2 / 3)
-    assert by_rank(even(["a", "b", "c"])).least == pytest.approx((1 / 3) / (1 + 1 / 2 + 1 / 3))
+    assert by_rank(uniform(["a", "b", "c"])).min_probability == pytest.approx(
+        (1 / 3) / (1 + 1 / 2 + 1 / 3)
+    )
 
 
 @pytest.mark.parametrize(

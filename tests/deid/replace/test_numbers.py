@@ -6,9 +6,9 @@ import pytest
 from tests.deid.replace.channels import outputs
 from tests.statistical.distributions import choice_objections
 
-from sottovoce.deid.replace import SameForm
+from sottovoce.deid.replace import FormatPreserving
 
-SAME = SameForm(placeholder="[ID]")
+SAME = FormatPreserving(placeholder="[ID]")
 
 
 @pytest.mark.parametrize(
@@ -33,16 +33,16 @@ def test_what_has_telling_letters_becomes_a_placeholder(value: str) -> None:
     assert outputs(SAME, value, 1) == ["[ID]"]
 
 
-def test_digits_are_even_whatever_the_input() -> None:
+def test_digits_are_uniform_for_any_input() -> None:
     for value in ("7", "0"):
         drawn = np.array([int(output) for output in outputs(SAME, value, 20_000)])
         assert not choice_objections(drawn, [0.1] * 10)
-    # The twin: digits that keep something of the input are noticed.
+    # The twin: digits that depend on the input are detected.
     biased = np.where(np.arange(drawn.size) % 10 == 0, 7, drawn)
     assert choice_objections(biased, [0.1] * 10)
 
 
-def test_said_digits_are_even() -> None:
+def test_spoken_digits_are_uniform() -> None:
     counts = Counter(outputs(SAME, "five", 5000))
     assert len(counts) == 10
     assert min(counts.values()) > 400

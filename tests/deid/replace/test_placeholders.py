@@ -38,5 +38,5 @@ def test_every_type_has_an_exemplar() -> None:
 
 
 def test_blank_placeholders_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="can be seen"):
+    with pytest.raises(InvalidInput, match="visible"):
         Placeholder(text=" ")

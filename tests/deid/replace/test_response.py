@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.deid.replace.channels import objections, outputs
 
-from sottovoce.deid.replace import Surrogates, TruncatedResponse, channel_epsilon, even, from_corpus
+from sottovoce.deid.replace import (
+    Surrogates,
+    TruncatedResponse,
+    channel_epsilon,
+    from_corpus,
+    uniform,
+)
 from sottovoce.deid.replace.response import kept_truth
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.accountants.losses import TokenLoss
@@ -36,7 +42,7 @@ def test_epsilon_is_exact_and_the_loss_says_the_same(epsilon: float, m: int) -> 
     cost = made.cost()
     loss = TokenLoss(cost.replace_probability, cost.smallest_probability)
     assert loss.log_ratio == pytest.approx(epsilon, abs=1e-9)
-    # The whole loss distribution is that of the kernel, not its largest value alone.
+    # The whole loss distribution is that of the kernel, not only its maximum.
     p, pi = cost.replace_probability, cost.smallest_probability
     assert made.channel("v0")["v0"] == pytest.approx(1 - p + p * pi)
     assert made.channel("v0")["v1"] == pytest.approx(p * pi)
@@ -58,7 +64,7 @@ def test_the_published_comparison() -> None:
     made = TruncatedResponse.for_epsilon(3.0, zipf)
     assert len(made.candidates) == 9
     assert kept_truth(9, 3.0, zipf) == pytest.approx(0.27, abs=0.005)
-    p = 1 / (1 + math.expm1(3.0) * zipf.least)
+    p = 1 / (1 + math.expm1(3.0) * zipf.min_probability)
     kept = sum(q * (1 - p + p * q) for q in zipf.probabilities.values())
     assert kept == pytest.approx(0.03, abs=0.005)
 
@@ -69,7 +75,7 @@ def test_private_lists_and_too_few_candidates_are_refused() -> None:
     with pytest.raises(InvalidInput, match="two different"):
         TruncatedResponse(candidates=("rome",), epsilon=1.0)
     with pytest.raises(InvalidInput, match="epsilon >= 0"):
-        TruncatedResponse.for_epsilon(-1.0, even(["rome", "oslo"]))
+        TruncatedResponse.for_epsilon(-1.0, uniform(["rome", "oslo"]))
 
 
 def test_case_is_kept() -> None:

@@ -3,7 +3,7 @@ import pytest
 from tests.deid.replace.channels import objections, outputs
 
 from sottovoce.corpora.wordvectors import WordVectors
-from sottovoce.deid.replace import SemanticExponential, channel_epsilon, even, from_corpus
+from sottovoce.deid.replace import SemanticExponential, channel_epsilon, from_corpus, uniform
 from sottovoce.errors import InvalidInput
 
 WORDS = ("rome", "milan", "oslo", "bergen", "york")
@@ -12,7 +12,7 @@ VECTORS = WordVectors(WORDS, POINTS)
 
 
 def semantic(epsilon: float) -> SemanticExponential:
-    return SemanticExponential.for_epsilon(epsilon, even(WORDS), VECTORS, keep_case=False)
+    return SemanticExponential.for_epsilon(epsilon, uniform(WORDS), VECTORS, keep_case=False)
 
 
 @pytest.mark.parametrize("value", ["rome", "paris"])
@@ -34,7 +34,7 @@ def test_epsilon_is_exact_and_used_up(epsilon: float) -> None:
     rows = [made.channel(value) for value in (*WORDS, "elsewhere")]
     assert channel_epsilon(rows) == pytest.approx(made.epsilon, abs=1e-9)
     assert epsilon * 0.999 - 1e-9 <= made.epsilon <= epsilon + 1e-9
-    assert made.scale >= epsilon / 2 * 0.999  # never less than the proof allows
+    assert made.scale >= epsilon / 2 * 0.999  # at least what the proof allows
 
 
 def test_neighbours_are_likelier() -> None:
@@ -43,12 +43,12 @@ def test_neighbours_are_likelier() -> None:
 
 
 def test_values_of_several_words_and_words_without_vectors() -> None:
-    made = SemanticExponential.for_epsilon(1.0, even(["new york", "rome", "atlantis"]), VECTORS)
+    made = SemanticExponential.for_epsilon(1.0, uniform(["new york", "rome", "atlantis"]), VECTORS)
     assert made.values == ("new york", "rome")
 
 
 def test_too_few_vectors_and_private_lists_are_refused() -> None:
     with pytest.raises(InvalidInput, match="word vector"):
-        SemanticExponential.for_epsilon(1.0, even(["atlantis", "utopia"]), VECTORS)
+        SemanticExponential.for_epsilon(1.0, uniform(["atlantis", "utopia"]), VECTORS)
     with pytest.raises(InvalidInput, match="public"):
         SemanticExponential.for_epsilon(1.0, from_corpus(["rome", "oslo"]), VECTORS)

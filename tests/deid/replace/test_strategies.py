@@ -3,7 +3,13 @@ import pytest
 
 from sottovoce.corpora.wordvectors import WordVectors
 from sottovoce.deid import TYPES, Resources, Setting, Strategy, Vault
-from sottovoce.deid.replace import Kernel, Placeholder, SameForm, SemanticExponential, even
+from sottovoce.deid.replace import (
+    FormatPreserving,
+    Kernel,
+    Placeholder,
+    SemanticExponential,
+    uniform,
+)
 from sottovoce.deid.replace.strategies import mechanism_for
 from sottovoce.errors import InvalidInput
 
@@ -31,11 +37,13 @@ def test_no_type_costs_more_than_was_asked_for(kind: str, strategy: str) -> None
 
 def test_types_without_a_list_are_always_replaced() -> None:
     assert mechanism_for("TEXT", Setting(p=0.1), Resources()) == Placeholder(text="[TEXT]")
-    assert mechanism_for("PHONE", Setting(p=0.1), Resources()) == SameForm(placeholder="[PHONE]")
+    assert mechanism_for("PHONE", Setting(p=0.1), Resources()) == FormatPreserving(
+        placeholder="[PHONE]"
+    )
 
 
 def test_a_list_of_the_user_comes_first() -> None:
-    resources = Resources(surrogates={"TEXT": even(["hello", "good bye"])})
+    resources = Resources(surrogates={"TEXT": uniform(["hello", "good bye"])})
     made = mechanism_for("TEXT", Setting(strategy="word"), resources)
     assert isinstance(made, Kernel)
     assert made.surrogates.values == ("hello", "good", "bye")
@@ -64,7 +72,7 @@ def test_bad_settings_are_refused() -> None:
             Setting(**bad)
     with pytest.raises(InvalidInput, match="vault"):
         mechanism_for("PER", Setting(strategy="consistent"), Resources())
-    with pytest.raises(InvalidInput, match="DATE alone"):
+    with pytest.raises(InvalidInput, match="only for DATE"):
         mechanism_for("PER", Setting(strategy="shift"), VAULT)
 
 

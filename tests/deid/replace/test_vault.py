@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.deid.replace import Consistent, Scope, Vault, even
+from sottovoce.deid.replace import Consistent, Scope, Vault, uniform
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 
 KEY, OTHER = bytes(range(32)), bytes(32)
-NAMES = even([f"name{place}" for place in range(50)])
+NAMES = uniform([f"name{place}" for place in range(50)])
 
 
 def told(vault: Vault, values: list[str], user: str = "u1", document: str = "d1") -> list[str]:
@@ -50,7 +50,7 @@ def test_a_reversible_vault_is_injective_and_opens_with_its_key(tmp_path: Path) 
     scope = Scope(type="PER")
     assert [opened.original(name, scope) for name in drawn] == values
     assert b"value1" not in (tmp_path / "vault").read_bytes()
-    with pytest.raises(InvalidInput, match="another one"):
+    with pytest.raises(InvalidInput, match="another key"):
         Vault.load(tmp_path / "vault", OTHER)
     with pytest.raises(InvalidInput, match="surrogate of this vault"):
         opened.original("nobody", scope)

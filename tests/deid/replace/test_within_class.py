@@ -9,7 +9,7 @@ from tests.deid.replace.channels import objections, outputs
 from sottovoce.corpora.synthetic import lexicon
 from sottovoce.deid import Deidentifier, Resources, Setting
 from sottovoce.deid.detect import Gazetteer
-from sottovoce.deid.replace import Alike, Surrogates, channel_epsilon, even, from_corpus
+from sottovoce.deid.replace import Surrogates, WithinClass, channel_epsilon, from_corpus, uniform
 from sottovoce.deid.replace.strategies import mechanism_for
 from sottovoce.deid.replace.within_class import _FEMININE, _MASCULINE, gender, number
 from sottovoce.errors import InvalidInput
@@ -20,11 +20,11 @@ NAMES = Surrogates(
 FOREIGN = ("zebediah", "mariana")
 
 
-def alike(p: float) -> Alike:
-    return Alike.of(NAMES, "gender of a name", gender, p=p, keep_case=False)
+def alike(p: float) -> WithinClass:
+    return WithinClass.of(NAMES, "gender of a name", gender, p=p, keep_case=False)
 
 
-def within_classes(made: Alike) -> float:
+def within_classes(made: WithinClass) -> float:
     """Epsilon by brute force: every pair of inputs of one class, every output."""
     inputs = (*NAMES.values, *FOREIGN)
     return max(
@@ -45,7 +45,7 @@ def test_another_p_is_noticed(p: float) -> None:
 
 
 def test_a_draw_from_all_classes_is_noticed() -> None:
-    everything = Alike.of(NAMES, "nothing", lambda value: "", p=0.6, keep_case=False)
+    everything = WithinClass.of(NAMES, "nothing", lambda value: "", p=0.6, keep_case=False)
     assert objections(outputs(everything, "emma"), alike(0.6).channel("emma"))
 
 
@@ -54,9 +54,10 @@ def test_epsilon_is_the_largest_log_ratio_within_a_class(p: float) -> None:
     made = alike(p)
     stated = made.cost().epsilon
     assert stated is not None
-    # The list as a whole is the kernel of classes without surrogates; here there are none.
+    # The kernel over the whole list serves classes without surrogates; here there are none.
     listed = max(
-        math.log1p((1 - p) / (p * kernel.surrogates.least)) for kernel in made.kernels.values()
+        math.log1p((1 - p) / (p * kernel.surrogates.min_probability))
+        for kernel in made.kernels.values()
     )
     assert within_classes(made) == pytest.approx(listed, abs=1e-9)
     assert within_classes(made) <= stated + 1e-9
@@ -64,7 +65,7 @@ def test_epsilon_is_the_largest_log_ratio_within_a_class(p: float) -> None:
 
 @given(epsilon=st.floats(0.01, 8.0))
 def test_for_epsilon_every_class_reaches_it(epsilon: float) -> None:
-    made = Alike.of(NAMES, "gender of a name", gender, epsilon=epsilon)
+    made = WithinClass.of(NAMES, "gender of a name", gender, epsilon=epsilon)
     assert made.cost().epsilon == pytest.approx(epsilon, rel=1e-9)
     assert within_classes(made) == pytest.approx(epsilon, rel=1e-9)
 
@@ -87,12 +88,12 @@ def test_between_classes_there_is_no_bound_and_the_statement_says_so() -> None:
 
 
 def test_it_is_off_unless_asked_for() -> None:
-    assert not isinstance(mechanism_for("PER", Setting(p=0.5), Resources()), Alike)
+    assert not isinstance(mechanism_for("PER", Setting(p=0.5), Resources()), WithinClass)
     kinds = {
         kind: mechanism_for(kind, Setting(p=0.5), Resources(like_for_like=True))
         for kind in ("PER", "MEDICAL", "LOC")
     }
-    assert [isinstance(made, Alike) for made in kinds.values()] == [True, True, False]
+    assert [isinstance(made, WithinClass) for made in kinds.values()] == [True, True, False]
 
 
 @pytest.mark.parametrize("strategy", ["word", "entity"])
@@ -109,12 +110,14 @@ def test_names_keep_their_gender_and_nouns_their_number(strategy: str) -> None:
 
 
 def test_a_value_of_a_class_without_surrogates_may_become_any() -> None:
-    made = Alike.of(even(["maria", "anna", "john"]), "gender of a name", gender, keep_case=False)
+    made = WithinClass.of(
+        uniform(["maria", "anna", "john"]), "gender of a name", gender, keep_case=False
+    )
     assert {*outputs(made, "john", 500)} == {"maria", "anna", "john"}
     assert made.cost().epsilon == 0
 
 
-def test_kept_for_certain_there_is_no_epsilon() -> None:
+def test_a_value_that_is_always_kept_has_no_epsilon() -> None:
     cost = alike(0.0).cost()
     assert cost.epsilon is None
     assert cost.replace_probability == 0
@@ -122,7 +125,7 @@ def test_kept_for_certain_there_is_no_epsilon() -> None:
 
 def test_lists_of_the_corpus_and_other_strategies_are_refused() -> None:
     with pytest.raises(InvalidInput, match="public"):
-        Alike.of(from_corpus(["maria", "john"]), "gender of a name", gender)
+        WithinClass.of(from_corpus(["maria", "john"]), "gender of a name", gender)
     with pytest.raises(InvalidInput, match="like-for-like"):
         mechanism_for(
             "PER", Setting(strategy="response", epsilon=1.0), Resources(like_for_like=True)

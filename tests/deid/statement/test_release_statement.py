@@ -10,7 +10,7 @@ import pytest
 from sottovoce.corpora import Utterance
 from sottovoce.deid import Deidentifier, LabelMap, Resources, Setting, Vault
 from sottovoce.deid.detect import Gazetteer, Gold, detector, evaluate
-from sottovoce.deid.replace import Surrogates, even, from_corpus
+from sottovoce.deid.replace import Surrogates, from_corpus, uniform
 from sottovoce.deid.statement.facts import ReplacedValues
 from sottovoce.deid.statement.release_statement import ReleaseStatement
 from sottovoce.errors import InvalidInput
@@ -20,7 +20,7 @@ from sottovoce.privacy.noise import NoiseSource
 
 NUMBERS = itertools.count()
 LABELS = LabelMap({"who": "PER", "where": "LOC", "what": "TEXT"})
-LISTS = {"PER": even(["anna", "ben", "eve", "joe"]), "LOC": even(["rome", "oslo"])}
+LISTS = {"PER": uniform(["anna", "ben", "eve", "joe"]), "LOC": uniform(["rome", "oslo"])}
 
 
 def call(*labels: str, user: str = "u1") -> Utterance:
@@ -84,7 +84,7 @@ def test_the_vectors_of_exact_composition(shared_data: Path) -> None:
     vectors = json.loads((shared_data.parent / "vectors" / "deid.json").read_text())
     for case in vectors["composition_exact"]:
         size = round(1 / case["pi_min"])
-        lists = {"PER": even([f"v{place}" for place in range(size)])}
+        lists = {"PER": uniform([f"v{place}" for place in range(size)])}
         found = stated(
             [call(*["who"] * case["tokens"])],
             Setting(strategy="entity", p=case["p"]),
@@ -214,7 +214,7 @@ def test_the_fact_comes_back_from_json_and_checks_itself() -> None:
     assert fact_from_json(json.loads(json.dumps(fact.to_json()))) == fact
     assert len(fact.losses(Relation.REPLACE_ONE)) == 1
     assert fact.objections(Relation.ADD_OR_REMOVE)
-    with pytest.raises(InvalidInput, match="one entry for each"):
+    with pytest.raises(InvalidInput, match="one for each type"):
         ReplacedValues(
             unit=Unit.TOKEN,
             types=("PER",),

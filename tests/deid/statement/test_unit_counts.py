@@ -19,33 +19,33 @@ def dominated(counts: tuple[int, ...], worst: set[tuple[int, ...]]) -> bool:
 
 @given(UTTERANCES)
 def test_the_worst_dominate_all_and_exist(utterances: list[tuple[list[str], str]]) -> None:
-    tally = UnitCounts()
+    counts = UnitCounts()
     for types, user in utterances:
-        tally.add(types, user)
-    kinds = tally.types
+        counts.add(types, user)
+    kinds = counts.types
     each = {tuple(types.count(kind) for kind in kinds) for types, _ in utterances if types}
     users: dict[str, Counter[str]] = {}
     for types, user in utterances:
         users.setdefault(user, Counter()).update(types)
     totals = {tuple(total[kind] for kind in kinds) for total in users.values() if total}
-    for real, worst in ((each, tally.worst_utterances()), (totals, tally.worst_users())):
+    for real, worst in ((each, counts.worst_utterances()), (totals, counts.worst_users())):
         assert all(dominated(counts, worst) for counts in real)
         assert worst <= real
-    assert tally.tokens == Counter(kind for types, _ in utterances for kind in types)
+    assert counts.tokens == Counter(kind for types, _ in utterances for kind in types)
 
 
 def test_many_unlike_utterances_stay_bounded() -> None:
-    tally = UnitCounts()
+    counts = UnitCounts()
     for place in range(5000):
-        tally.add(["PER"] * (place % 101) + ["LOC"] * (100 - place % 101), "")
-    [worst] = tally.worst_utterances()
+        counts.add(["PER"] * (place % 101) + ["LOC"] * (100 - place % 101), "")
+    [worst] = counts.worst_utterances()
     assert worst == (100, 100)
-    assert tally.without_user == tally.utterances == 5000
+    assert counts.without_user == counts.utterances == 5000
 
 
 def test_types_can_be_chosen() -> None:
-    tally = UnitCounts()
-    tally.add(["PER", "LOC"], "a")
-    tally.add(["LOC", "LOC"], "a")
-    assert tally.worst_utterances(["LOC"]) == {(2,)}
-    assert tally.worst_users(["PER"]) == {(1,)}
+    counts = UnitCounts()
+    counts.add(["PER", "LOC"], "a")
+    counts.add(["LOC", "LOC"], "a")
+    assert counts.worst_utterances(["LOC"]) == {(2,)}
+    assert counts.worst_users(["PER"]) == {(1,)}

@@ -39,7 +39,7 @@ def test_speech_is_recognised_federated_and_rescored() -> None:
     words, *rates = map(float, found.groups())
     first, background, adapted, oracle = rates
     assert words == 51
-    # No choice is better than the best one, and a real recogniser is neither perfect nor deaf.
+    # No choice beats the oracle, and a real recogniser is neither perfect nor useless.
     assert 0 < oracle <= min(first, background, adapted)
     assert max(rates) < 100
 

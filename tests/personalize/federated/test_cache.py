@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.federated.cache import ClientCache
 from sottovoce.personalize.federated.counting import Caps, Counting
-from sottovoce.personalize.lm.smoothing import Dirichlet, JelinekMercer, Lidstone
+from sottovoce.personalize.lm.smoothing import Dirichlet
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vocabulary
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.privacy.recipes.federate import Cap
@@ -93,10 +93,10 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     back = ClientCache.load(path, WORDS, Caps(3.0))
     assert np.array_equal(back.personal(), cache.personal())
     assert np.array_equal(back.take_increment(), cache.take_increment())
-    # The lifetime cap of 3 counts is used up, also for the one who comes back.
+    # The lifetime cap of 3 counts stays used up after reloading.
     back.add(heard("b b b"))
     assert back.take_increment().sum() == 0
-    # Nobody has to say the caps again; who says others is refused.
+    # The caps need not be passed again; other caps are refused.
     assert ClientCache.load(path, WORDS).caps == Caps(3.0)
     with pytest.raises(InvalidInput, match="Expected the caps of the cache"):
         ClientCache.load(path, WORDS, Caps(9.0))
@@ -123,9 +123,9 @@ def test_a_negative_count_on_disk_is_refused(tmp_path: Path) -> None:
         ClientCache.load(path, WORDS)
 
 
-@pytest.mark.parametrize("smooth", [Dirichlet(2.0), Lidstone(0.5), JelinekMercer(0.3)])
 @given(st.lists(st.integers(0, 10**6).map(lambda n: n / 64), min_size=4, max_size=4))
-def test_smoothing_keeps_a_distribution_and_is_monotone(smooth: Dirichlet, n: list[float]) -> None:
+def test_smoothing_keeps_a_distribution_and_is_monotone(n: list[float]) -> None:
+    smooth = Dirichlet(2.0)
     counts = np.array(n)
     q = smooth(counts, WORDS.unigram)
     assert q.sum() == pytest.approx(1)
@@ -136,9 +136,8 @@ def test_smoothing_keeps_a_distribution_and_is_monotone(smooth: Dirichlet, n: li
 
 
 def test_bad_input() -> None:
-    for wrong in (Dirichlet, Lidstone, JelinekMercer):
-        with pytest.raises(InvalidInput, match="Expected"):
-            wrong(0.0)
+    with pytest.raises(InvalidInput, match="mass > 0"):
+        Dirichlet(0.0)
     with pytest.raises(InvalidInput, match="mass cap > 0"):
         Caps(0.0)
     with pytest.raises(InvalidInput, match="capacity >= 1"):

@@ -47,7 +47,7 @@ def test_sensitivity_is_that_of_the_recipe(noise: Noise, kernel: Kernel) -> None
     )
     ours = rule.l2_sensitivity if recipe.is_gaussian else rule.l1_sensitivity
     if discrete and kernel is Kernel.NORMALISED:
-        # Rounding may favour a shorter list, which the recipe disregards: ours may be larger.
+        # Rounding may favour a shorter list, which the recipe ignores, so ours may be larger.
         assert ours / rule.unit >= recipe.sensitivity() * (1 - 1e-12)
     else:
         assert ours / rule.unit == pytest.approx(recipe.sensitivity())
@@ -71,7 +71,7 @@ def test_json_there_and_back() -> None:
     rule = Counting(sigma=2.5, kernel=Kernel.NORMALISED, integer=True)
     assert Counting.from_json(rule.to_json()) == rule
     for bad in ({}, {"kernel": "round"}, {"kernel": "raw", "colour": 1}):
-        with pytest.raises(InvalidInput, match="rule of counting"):
+        with pytest.raises(InvalidInput, match="counting rule"):
             Counting.from_json(bad)
 
 
@@ -110,7 +110,7 @@ def test_vocabulary_from_text_and_disk(tmp_path: object) -> None:
     path.write_text('{"words": ["a"]}')
     with pytest.raises(InvalidInput, match="Expected a vocabulary"):
         Vocabulary.load(path)
-    with pytest.raises(InvalidInput, match="found none"):
+    with pytest.raises(InvalidInput, match="got none"):
         Vocabulary.from_text(["", "<unk>"], size=3)
     with pytest.raises(InvalidInput, match="size >= 2"):
         Vocabulary.from_text(["a"], size=1)

@@ -1,4 +1,4 @@
-"""Shared pairs: a distribution, what a release believes, and both releases in one guarantee."""
+"""Shared pairs: distributions, thresholding of a release, and the joint guarantee."""
 
 from dataclasses import replace
 
@@ -63,7 +63,7 @@ def test_pairs_are_counted_with_start_and_end() -> None:
     found = {
         pairs.words[place]: mass / PAIRS.unit for place, mass in zip(places, added, strict=True)
     }
-    # Each pair once; those with a word that nobody listed are not there, not even as unknown.
+    # Each pair once; pairs with an unlisted word are absent, even as unknown.
     assert found == {f"{START} call": 1, "call dad": 1, "dad call": 1}
 
 
@@ -127,10 +127,10 @@ def test_words_and_pairs_are_both_paid(unit: Unit, caps: Caps) -> None:
     words = plan.calibrated(epsilon=1.0, rounds=3)
     pairs = replace(plan, counting=PAIRS).calibrated(epsilon=2.0, rounds=3)
     assert cost_of_both(pairs, words) == pytest.approx(3.0, rel=1e-3)
-    # The twin: had pairs the pool of words, each utterance would be paid in one of them only.
+    # The twin: in the pool of words, pairs would make each utterance pay only once.
     mistaken = replace(pairs, counting=ONE_BEST)
     assert cost_of_both(mistaken, words, in_one_go=True) == pytest.approx(2.0, rel=1e-3)
-    # A ledger that is continued does not trust the name of a pool.
+    # A continued ledger does not trust pool names.
     assert cost_of_both(mistaken, words) == pytest.approx(3.0, rel=1e-3)
 
 
@@ -142,7 +142,7 @@ def test_a_ledger_of_another_unit_is_refused() -> None:
 
 
 def test_a_second_release_of_the_same_kind_is_paid_beside_the_first() -> None:
-    """In one pool only the worse of the two would be paid."""
+    """In one pool only the worse of the two would be charged."""
     for counting in (ONE_BEST, PAIRS):
         plan = ReleasePlan(counting=counting).calibrated(epsilon=1.0, rounds=1)
         ledger = ledger_for(plan)
@@ -163,20 +163,20 @@ def test_the_assumption_speaks_of_pairs() -> None:
     assert any("4 pairs" in sentence for sentence in ReleasePlan(counting=PAIRS).assumptions())
 
 
-# -- believing --------------------------------------------------------------------------------
+# -- thresholding -----------------------------------------------------------------------------
 
 
-def test_few_cells_without_a_count_are_believed() -> None:
+def test_few_cells_without_a_count_are_kept() -> None:
     noise = np.random.default_rng(2).laplace(scale=10.0, size=200_000)
     noise[:50] += 1000
-    kept = keep(noise, noise.size - 1, 10 * np.sqrt(2), mistakes=0.001)
+    kept = keep(noise, noise.size - 1, 10 * np.sqrt(2), rate=0.001)
     assert kept.sum() == pytest.approx(1)
     assert (kept[:50] > 0).all()
     mistaken = np.count_nonzero(kept[50:-1])
     assert 140 <= mistaken <= 260  # 200 expected
 
 
-def test_without_anything_to_believe_all_is_unknown() -> None:
+def test_if_nothing_is_kept_everything_is_unknown() -> None:
     assert keep([-1.0, 1.0, -3.0], 2, 10.0).tolist() == [0, 0, 1]
     for noise in (None, ReleasePlan(counting=PAIRS, noise=Noise.DISCRETE_LAPLACE, scale=3.0)):
         server = server_for(
@@ -186,7 +186,7 @@ def test_without_anything_to_believe_all_is_unknown() -> None:
         )  # fmt: skip
         server.receive(np.zeros(len(server.vocabulary)))
         released = Marginals(server.vocabulary.words, server.finish_round())
-        assert SharedPairs(released).believed == 0
+        assert SharedPairs(released).kept == 0
 
 
 def test_federated_pairs_are_found() -> None:
@@ -225,7 +225,7 @@ def test_what_people_say_becomes_likelier() -> None:
 
 
 def everything_after(model: LanguageModel, said: list[str], factors: Vector | None) -> Vector:
-    """p(w|h) of every word and the end, asked for one by one."""
+    """p(w|h) of every word and the end, queried one by one."""
     assert isinstance(model, PairedLM | NGramModel)
     words = [word for word in WORDS.words if word != UNKNOWN] + ["neverheard"]
     values = [model.score_words([[*said, word]], factors)[0][len(said)] for word in words] + [
@@ -255,8 +255,8 @@ def test_factors_adapt_the_mixture() -> None:
     )
 
 
-def test_models_that_do_not_tell_words_apart_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="tell words apart"):
+def test_models_without_scores_per_word_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="without scores per word"):
         HABITS.over(object())  # type: ignore[arg-type]
 
 
@@ -267,7 +267,7 @@ def test_marginals_of_words_are_no_pairs(words: tuple[str, ...]) -> None:
 
 
 def confused(client: int, turn: int) -> NBest:
-    """Everybody calls dad, whom the recogniser mistakes for a verb."""
+    """All users call dad, which the recogniser confuses with a verb."""
     texts = ("call hang", "call dad") if turn % 2 else ("call dad", "call hang")
     rows = tuple(Hypothesis(text, am=-1.0 - 0.01 * rank) for rank, text in enumerate(texts))
     return NBest(f"{client}-{turn}", rows, "call dad", f"c{client}", turn)

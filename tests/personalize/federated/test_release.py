@@ -18,7 +18,7 @@ from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.recipes.federate import Cap, Release
 
 SIZE = distributions.SAMPLES
-# The package re-exports functions, so the module whose draws are tampered with is fetched here.
+# The package re-exports functions, so fetch the module whose draws are patched.
 RELEASE = importlib.import_module("sottovoce.personalize.federated.release")
 TARGETS = {
     Noise.LAPLACE: distributions.laplace,
@@ -33,7 +33,7 @@ def ledger_for(plan: ReleasePlan, budget: Budget | None = None) -> Ledger:
 
 
 def objections(noise: Noise, factor: float, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is wrong with the noise of a release whose draws are off by `factor`."""
+    """Deviations of the noise of a release whose draws are scaled by `factor`."""
     name = str(noise).replace("-", "_")
     draw = getattr(RELEASE.draws, name)
     monkeypatch.setattr(RELEASE.draws, name, lambda n, s, source: draw(n, s * factor, source))
@@ -44,7 +44,7 @@ def objections(noise: Noise, factor: float, monkeypatch: pytest.MonkeyPatch) -> 
     added = noisy * plan.counting.unit - exact
     (entry,) = ledger.entries
     assert isinstance(entry.fact, NoisyVector)
-    # The audit: what was measured on the output against what the ledger was told.
+    # The audit: noise measured on the output against the scale in the ledger.
     target = TARGETS[noise](entry.fact.scale)
     if name.startswith("discrete"):
         return distributions.discrete_objections(np.rint(added).astype(np.int64), target)
@@ -166,5 +166,5 @@ def test_plans_as_json() -> None:
     )
     assert ReleasePlan.from_json(plan.to_json()) == plan
     assert ReleasePlan.from_json(ReleasePlan(sampling_rate=0.5).to_json()).sampling_rate == 0.5
-    with pytest.raises(InvalidInput, match="plan of releases"):
+    with pytest.raises(InvalidInput, match="release plan"):
         ReleasePlan.from_json({})

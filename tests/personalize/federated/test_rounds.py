@@ -1,4 +1,4 @@
-"""Rounds go on whatever single clients do, and nothing of the bad ones enters the sum."""
+"""Rounds continue whatever single clients do, and invalid contributions never enter the sum."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ WORDS = Vocabulary(("a", "b", "c", UNKNOWN), np.full(4, 0.25))
 
 
 class Scripted:
-    """A client that answers with what it was given."""
+    """A client that returns a fixed answer."""
 
     def __init__(self, name: str, answer: Any) -> None:
         self.name, self.answer = name, answer

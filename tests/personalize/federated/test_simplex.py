@@ -1,4 +1,4 @@
-"""Noisy counts become distributions without invented mass."""
+"""Noisy counts become distributions without spurious mass."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.federated.averaging import average
 from sottovoce.personalize.federated.simplex import project, shrink, threshold
 from sottovoce.personalize.rescoring.scores import Adaptation, normalised
 from sottovoce.privacy import noise
@@ -42,7 +41,7 @@ def test_projection_invents_less_mass_than_cutting_off() -> None:
     noisy = counts + noise.laplace(words, scale, NoiseSource.seeded(1))
     invented = np.maximum(noisy, 0)[100:].sum()
     assert invented == pytest.approx((words - 100) * scale / 2, rel=0.05)
-    # Cutting off would leave 7 % of the mass with words that nobody said.
+    # Clipping at zero would leave 7 % of the mass on words with count zero.
     assert project(noisy)[100:].sum() < 0.005
     u = np.full(words, 1 / words)
     assert abs(threshold(noisy, u, scale * 2**0.5)[:100].sum() - 1) < 0.01
@@ -70,12 +69,6 @@ def test_bad_input() -> None:
         Adaptation(alpha=0.7, beta=0.7)
     with pytest.raises(InvalidInput, match="clip > 0"):
         Adaptation(clip=0.0)
-    with pytest.raises(InvalidInput, match="as many masses"):
-        average([u], [])
-    with pytest.raises(InvalidInput, match="every mass >= 0"):
-        average([u, u], [1.0, -1.0])
-    with pytest.raises(InvalidInput, match="sum of all masses"):
-        average([u], [0.0])
 
 
 @given(st.floats(0, 6), st.floats(0.01, 3))

@@ -16,7 +16,7 @@ def honest(_node: int, reply: "Message") -> "Message":
 
 
 class LoopGrid:
-    """As much of a grid as the server needs; `tamper` may change or lose a reply."""
+    """The part of a grid that the server uses; `tamper` may change or drop a reply."""
 
     def __init__(self, nodes: int, tamper: "Callable[[int, Message], Message | None]") -> None:
         from flwr.app import Context, RecordDict
@@ -41,14 +41,14 @@ class LoopGrid:
         replies = []
         for message in messages:
             node = message.metadata.dst_node_id
-            # A network carries copies.
+            # A network transmits copies.
             message = self.calls[node] = deepcopy(message)
             try:
                 reply = client_app()(message, self.contexts[node])
             except InvalidInput as problem:
-                # As a real node does: its error comes back, and nothing else.
+                # Like a real node: only its error is returned.
                 reply = Message(Error(code=0, reason=str(problem)), reply_to=message)
-            # Flower's own grids know who answered; so does this one.
+            # Like Flower's grids, this one knows the sender.
             reply.metadata.__dict__["_src_node_id"] = node
             changed = self.tamper(node, reply)
             if changed is not None:

@@ -33,7 +33,7 @@ from sottovoce.privacy.noise import NoiseSource
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 with warnings.catch_warnings():
-    # Flower's command line uses a corner of click that is going to move.
+    # Flower's command line uses a deprecated part of click.
     warnings.simplefilter("ignore", DeprecationWarning)
     pytest.importorskip("flwr.app", reason="Flower is not installed (extra `flower`)")
 
@@ -71,7 +71,7 @@ def settings(tmp_path: Path) -> FederationSettings:
 
 @pytest.fixture(autouse=True)
 def inside_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages want to know the run they belong to; in an app Flower has set it."""
+    """Messages need a run id; in an app Flower sets it."""
     for name in ("_task_id", "_run_id", "_node_id"):
         monkeypatch.setattr(f"flwr.supercore.task_identity.TaskIdentity.{name}", 1)
 
@@ -97,7 +97,7 @@ def test_the_numbers_of_the_in_process_runner(settings: FederationSettings) -> N
 
 
 def test_nodes_that_were_not_sampled_catch_up(settings: FederationSettings) -> None:
-    # One node is asked in the last round only, and sends what it heard in all three.
+    # One node is sampled in the last round only, and sends its counts of all three.
     grid = LoopGrid(4, honest)
     sent: list[float] = []
 
@@ -184,13 +184,18 @@ def test_a_secure_sum_is_the_plain_sum(settings: FederationSettings) -> None:
     for one, other in zip(plain, reports, strict=True):
         assert np.array_equal(one.q_bar, other.q_bar)
         assert (other.accepted, other.refused) == (4, {})
-    # Four stages a round, and in none of them an array that is not masked.
+    # Four stages per round, none with an unmasked array.
     assert len(sent) == 3 * 4 * 4
     assert not any(record for reply in sent for record in reply.content.array_records.values())
     run = json.loads(Path(secure.output, "run.json").read_text())
     told = Ledger.from_json(run["ledger"]).guarantee(0.0)
     assert told.holds
-    for words in ("adds the noise to that sum", "follows the protocol", "32 bits", "false counts"):
+    for words in (
+        "adds the noise to that sum",
+        "follows the protocol",
+        "32-bit seeds",
+        "false counts",
+    ):
         assert any(words in sentence for sentence in told.assumptions)
 
 
@@ -229,7 +234,7 @@ def test_secure_rounds_that_cannot_be_summed(settings: FederationSettings) -> No
     few = replace(secure, nodes=2)
     with pytest.raises(NobodyJoined, match="too-few: 2"):
         federate(LoopGrid(2, honest), few)  # type: ignore[arg-type]
-    # A federation that nobody joined leaves nothing to publish.
+    # A federation without contributions has nothing to publish.
     assert not Path(settings.output, "marginals.json").exists()
     with pytest.raises(InvalidInput, match="integer counting"):
         federate(LoopGrid(4, honest), replace(secure, plan=ReleasePlan().to_json()))  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from sottovoce.personalize.lm.vocabulary import Vector
 from sottovoce.privacy.guarantee import Unit
 
 with warnings.catch_warnings():
-    # Flower's command line uses a corner of click that is going to move.
+    # Flower's command line uses a deprecated part of click.
     warnings.simplefilter("ignore", DeprecationWarning)
     pytest.importorskip("flwr.app", reason="Flower is not installed (extra `flower`)")
     from flwr.common.secure_aggregation.quantization import dequantize, quantize
@@ -24,7 +24,7 @@ PLAN = ReleasePlan(counting=Counting(integer=True), unit=Unit.USER, caps=Caps(30
 
 
 def secure_sum(counts: list[Vector], ranges: SecureRanges) -> Vector:
-    """As SecAgg+ does it: quantise, mask with numbers that cancel, add up modulo, turn back."""
+    """Like SecAgg+: quantise, add cancelling masks, sum modulo M, dequantise."""
     clip, target, modulus = ranges.clipping_range, ranges.quantization_range, ranges.modulus_range
     rng = np.random.default_rng(0)
     masks = rng.integers(modulus, size=(len(counts), counts[0].size))
@@ -32,7 +32,7 @@ def secure_sum(counts: list[Vector], ranges: SecureRanges) -> Vector:
     quantised = [quantize([c], clip, target)[0].astype(np.int64) for c in counts]
     total = sum((q + m) % modulus for q, m in zip(quantised, masks, strict=True)) % modulus
     (back,) = dequantize([np.asarray(total)], clip, target)
-    # Every client but one adds a shift of its own that dequantising does not know of.
+    # Every client but one adds a shift that dequantisation does not remove.
     return np.asarray(back - (len(counts) - 1) * clip)
 
 
@@ -75,7 +75,7 @@ def test_a_device_sends_nothing_that_masking_could_change() -> None:
         (SecureRanges(3200.0, 6400, 2**33), 5),
         (SecureRanges(3200.0, 6400, 2**32, max_weight=1000.0), 5),
     ):
-        with pytest.raises(InvalidInput, match="keep counts as they are"):
+        with pytest.raises(InvalidInput, match="preserve counts"):
             ranges.check(counts, clients=clients)
 
 

@@ -19,7 +19,7 @@ def test_the_softmax_is_the_adapted_distribution() -> None:
     factors = np.array([0.5, 2.0, 9.0])
     process = MarginalLogits(WORDS, factors, {"mum": 3, "call": 0, UNKNOWN: 1})
     found = process(torch.zeros(1, 1, dtype=torch.long), scores).log_softmax(-1)
-    # Token 3 is "mum" and token 0 is "call"; unknown words are left alone.
+    # Token 3 is "mum" and token 0 is "call"; unknown words are unchanged.
     plain = scores.log_softmax(-1).numpy()[0].astype(np.float64)
     expected = normalised(plain, np.array([0.5, 0.0, 0.0, 2.0]))
     assert np.allclose(found.numpy()[0], expected, atol=1e-6)

@@ -25,7 +25,7 @@ def factors(seed: int = 0) -> Vector:
 
 
 def next_words(model: MixedLM, said: list[str], log_factors: Vector | None = None) -> Vector:
-    """p of every word of the vocabulary, and of the end, after what was said."""
+    """p of every word of the vocabulary, and of the end, after a history."""
     sentences = [*([*said, word] for word in WIDE.words), said]
     values, owners = model.score_words(sentences, log_factors)
     return np.array([math.exp(values[owners == i][len(said)]) for i in range(len(sentences))])

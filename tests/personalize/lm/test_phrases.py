@@ -1,4 +1,4 @@
-"""Personal phrases: a distribution, the plain model without them, and habits that return."""
+"""Personal phrases: distributions, no effect without them, and recurring habits."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_habits_return_and_grow() -> None:
     plain = MODEL.score(SENTENCES)
     once, often = habits(1).score(SENTENCES, MODEL), habits(9).score(SENTENCES, MODEL)
     assert plain[1] < once[1] < often[1]
-    # Both begin with "call", so only the second word tells them apart.
+    # Both begin with "call", so only the second word distinguishes them.
     assert often[1] - often[0] > plain[1] - plain[0]
 
 
@@ -50,7 +50,7 @@ def test_every_history_keeps_a_distribution(order: int) -> None:
         model = np.exp(MODEL.log_probabilities(np.full((len(words), 1), before), index))
         known = model.copy()
         for place, word in enumerate(words):
-            # An end is no word, so it is asked for as what follows the history itself.
+            # The end is not a word, so it is queried after the history itself.
             sentence = said if word == END else [*said, word]
             probabilities = np.zeros(len(sentence) + 1)
             probabilities[len(said)] = model[place]
@@ -65,7 +65,7 @@ def test_longer_phrases_tell_apart_what_pairs_cannot() -> None:
     sentences = [["hang", "up", "mum"], ["call", "up", "mum"]]
     gain = [a - b for a, b in (c.score(sentences, MODEL) for c in (pairs, triples))]
     assert gain[1] > gain[0]
-    # After a longer history that was never heard the shorter one decides.
+    # After an unseen longer history the shorter one decides.
     never = [["dad", "up"]]
     assert np.allclose(pairs.score(never, MODEL), triples.score(never, MODEL))
 

@@ -1,4 +1,4 @@
-"""Second-pass totals, and personal factors in the order of time."""
+"""Second-pass totals, and personal factors in time order."""
 
 import numpy as np
 import pytest
@@ -102,7 +102,7 @@ def test_factors_follow_time_and_stay_with_their_client() -> None:
     )
     dad, unknown = WORDS.index["dad"], WORDS.index[UNKNOWN]
     seen = {each.id: factors for each, factors in personal_factors(lists, MODEL, settings)}
-    # Nothing was heard before anybody's first utterance.
+    # Before a client's first utterance nothing is counted.
     assert np.allclose(seen["bob1"], 0)
     assert np.allclose(seen["ann1"], 0)
     assert 0 < seen["ann2"][dad] < seen["ann3"][dad]

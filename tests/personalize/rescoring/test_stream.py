@@ -1,4 +1,4 @@
-"""Factors in the order of time, and how far single words are trusted."""
+"""Factors in time order, and the trust in single words."""
 
 import numpy as np
 import pytest
@@ -21,11 +21,11 @@ def factors(trust: float | None, *, beta: float = 0.5) -> list[Vector]:
     return [found for _, found in personal_factors(HEARD, MODEL, settings, SHARED)]
 
 
-def test_trust_grows_from_everybody_to_oneself() -> None:
+def test_trust_moves_factors_from_shared_to_personal() -> None:
     index = MODEL.vocabulary.index
     dad, up = index["dad"], index["up"]
     plain, wary = factors(None), factors(2.0)
-    # Nothing was heard, or this word never was: the factor of everybody.
+    # No counts at all, or none of this word: the shared factor.
     everybody = Adaptation(alpha=0.3, beta=0.0, power=2.0)
     unigram = MODEL.vocabulary.unigram
     alone = everybody.log_factors(unigram, SHARED, unigram)
@@ -35,7 +35,7 @@ def test_trust_grows_from_everybody_to_oneself() -> None:
         share = heard / (heard + 2.0)
         expected = alone[dad] + share * (plain[heard][dad] - alone[dad])
         assert wary[heard][dad] == pytest.approx(expected)
-    # Little to trust is no shrinkage for what was heard.
+    # With little trust needed, counted words are not shrunk.
     assert factors(1e-9)[3][dad] == pytest.approx(plain[3][dad])
 
 

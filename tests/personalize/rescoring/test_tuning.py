@@ -7,7 +7,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.personalize.rescoring.scores import ScoreTable
-from sottovoce.personalize.rescoring.tuning import expected_errors, least_errors, steady, tune
+from sottovoce.personalize.rescoring.tuning import bagged, expected_errors, least_errors, tune
 
 
 def heard(i: int, *rows: tuple[str, float], reference: str = "call mum") -> NBest:
@@ -27,7 +27,7 @@ def test_a_second_model_that_knows_is_followed() -> None:
     assert weights.scale > 0
     assert all(weights.choose(each, [-5.0, -1.0]).text == "call mum" for each in lists)
     assert tune({0.0: wrong, 2.0: right})[0] == 2.0
-    # A model that is wrong is not used against itself.
+    # A wrong model does not get a negative weight.
     assert tune({0.0: wrong})[1].scale == 0
     assert wrong.replaced(right.second).count(weights) == 0
 
@@ -39,7 +39,7 @@ def test_summed_scores_need_their_average() -> None:
     for i in range(60):
         words = int(rng.integers(4, 12))
         text = " ".join(["yes"] * words)
-        # Each word costs 0.5; the short reading missed most of them and says so by its average.
+        # Each word costs 0.5; the short hypothesis misses most, which shows in its average.
         lists.append(
             heard(i, ("yes", -1.5), (text, -0.5 * words - rng.uniform(0, 0.5)), reference=text)
         )
@@ -56,7 +56,7 @@ def test_unknown_words_cost_what_they_are_worth() -> None:
     _, weights, errors = tune({1.0: table})
     assert errors == 0
     assert weights.unknown < 0
-    # Nothing varies but the acoustic score: nothing else has a weight.
+    # Only the acoustic score varies, so only it has a weight.
     plain = tune({1.0: ScoreTable(lists, {each.id: [0.0, 0.0] for each in lists})})[1]
     assert (plain.unknown, plain.bonus, plain.scale) == (0.0, 0.0, 0.0)
 
@@ -66,19 +66,19 @@ def test_hesitations_that_transcripts_keep_are_kept() -> None:
         heard(i, ("call mum", -1.0), ("um call mum", -1.4), reference="um call mum")
         for i in range(20)
     ]
-    # A word more is not always right, so the bonus for words cannot do it.
+    # An extra word is not always right, so the word bonus cannot help.
     lists += [heard(100 + i, ("call mum", -1.0), ("call mum now", -1.4)) for i in range(20)]
     _, weights, errors = tune({0.0: ScoreTable(lists, {each.id: [0.0, 0.0] for each in lists})})
     assert errors == 0
     assert weights.hesitation > 0
 
 
-def test_luck_on_few_lists_is_pulled_back() -> None:
+def test_the_penalty_limits_overfitting_to_few_lists() -> None:
     lists = pairs(1)
     table = ScoreTable(lists, {each.id: [-5.0, -1.0] for each in lists})
     parts = table.parts()
-    free = least_errors(parts, table.errors, table.absent, pull=1e-6)
-    pulled = least_errors(parts, table.errors, table.absent, pull=1.0)
+    free = least_errors(parts, table.errors, table.absent, penalty=1e-6)
+    pulled = least_errors(parts, table.errors, table.absent, penalty=1.0)
     assert np.linalg.norm(pulled.weights) < np.linalg.norm(free.weights)
 
 
@@ -102,7 +102,7 @@ def test_bad_input() -> None:
 
 
 def noisy_lists(seed: int, clients: int = 12) -> ScoreTable:
-    """The second model is right a little more often than not, by client."""
+    """The second model is right slightly more often than not, by client."""
     rng = np.random.default_rng(seed)
     lists, scores = [], {}
     for client in range(clients):
@@ -121,7 +121,7 @@ def noisy_lists(seed: int, clients: int = 12) -> ScoreTable:
 def test_the_weights_of_one_client_need_no_average() -> None:
     table = noisy_lists(0, clients=1)
     given = (table.parts(), table.errors, table.absent)
-    assert steady(*given, table.clients) == pytest.approx(least_errors(*given).weights)
+    assert bagged(*given, table.clients) == pytest.approx(least_errors(*given).weights)
 
 
 def test_averaged_weights_depend_less_on_who_was_drawn() -> None:
@@ -130,7 +130,7 @@ def test_averaged_weights_depend_less_on_who_was_drawn() -> None:
         table = noisy_lists(seed)
         given = (table.parts(), table.errors, table.absent)
         plain.append(least_errors(*given).weights[[0, 3]])
-        averaged.append(steady(*given, table.clients)[[0, 3]])
+        averaged.append(bagged(*given, table.clients)[[0, 3]])
     # Only proportions matter.
     spread = [np.std([np.arctan2(*each) for each in found]) for found in (plain, averaged)]
     assert spread[1] < spread[0]

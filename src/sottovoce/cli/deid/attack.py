@@ -12,9 +12,9 @@ from sottovoce.cli.shared.named import Named
 from sottovoce.cli.shared.reading import open_corpus, reading_options
 from sottovoce.deid import detector
 from sottovoce.deid.attacks.masked_lm import MaskedModel
-from sottovoce.deid.attacks.pairing import told_values
+from sottovoce.deid.attacks.pairing import replaced_values
 from sottovoce.deid.attacks.run import ATTACKS, run_attacks
-from sottovoce.deid.files.manifest import described
+from sottovoce.deid.files.manifest import describe_file
 from sottovoce.deid.files.manifest import verify as verify_release
 from sottovoce.io.atomic import text_output
 
@@ -55,15 +55,15 @@ def attack(
     manifest = verify_release(released, source=original)
     chosen = detector(detector_name, chosen_labels(labels), caution=caution)
     model = None if masked_lm is None else MaskedModel(masked_lm)
-    told = told_values(
+    told = replaced_values(
         track(open_corpus(original, **reading), "Reading", unit="utterances"),
         open_corpus(released, **reading),
         chosen,
     )
     result: dict[str, Any] = {
         "verb": "deid attack",
-        "original": described(original),
-        "released": described(released),
+        "original": describe_file(original),
+        "released": describe_file(released),
         "types": run_attacks(told, manifest, model, attacks or None),
     }
     with text_output(f"{released}{SUFFIX}") as stream:

@@ -28,7 +28,7 @@ from sottovoce.corpora import FORMATS
 from sottovoce.deid import Deidentifier, Fields, Setting, detector
 from sottovoce.deid.files.corpus_file import release_file
 from sottovoce.deid.files.examples import WARNING
-from sottovoce.deid.files.fields import WAYS
+from sottovoce.deid.files.fields import POLICIES
 from sottovoce.deid.files.manifest import SUFFIX
 from sottovoce.deid.files.shards import release_shards
 from sottovoce.deid.replace.sources import SOURCES
@@ -104,7 +104,7 @@ from sottovoce.privacy.noise import NoiseSource
 @click.option("--seed", type=int, help="Repeatable, and stamped: for tests alone.")
 @click.option(
     "--user",
-    type=click.Choice(WAYS),
+    type=click.Choice(POLICIES),
     default="pseudonym",
     show_default=True,
     help="What becomes of the name of the user.",
@@ -112,7 +112,7 @@ from sottovoce.privacy.noise import NoiseSource
 @click.option(
     "--id",
     "id_",
-    type=click.Choice(WAYS),
+    type=click.Choice(POLICIES),
     default="pseudonym",
     show_default=True,
     help="What becomes of the id of the utterance.",

@@ -1,1 +1,1 @@
-"""Attacks on a release: what a reader with public knowledge finds out."""
+"""Attacks on a release: what an attacker with public knowledge can infer."""

@@ -1,10 +1,10 @@
-"""Context reconstruction with a masked language model: what do the words around a value tell?
+"""Context reconstruction with a masked language model: how much does the context reveal?
 
-The value is masked, the model reads the rest, and the attacker takes the candidate whose pieces are
-the likeliest, weighed by how usual it is. No epsilon bounds this: the words around a value are
-released as they are. An encoder that cannot name pieces, such as MiniLM, reads too: a linear layer
-learns from the values that the attacker knows what its vector of a mask stands for. Needs the extra
-`bert`; the model is given by its folder, nothing is downloaded.
+The attack masks the value, runs the model on the rest, and picks the candidate with the highest
+likelihood times prior. No epsilon bounds it, because the context is released unchanged. An encoder
+without a language-model head, such as MiniLM, works too: a linear probe is trained on its mask
+vectors for the values that the attacker knows. Needs the extra `bert`; the model is loaded from a
+local folder, nothing is downloaded.
 """
 
 import math
@@ -21,17 +21,17 @@ from sottovoce.errors import InvalidInput
 if TYPE_CHECKING:
     from torch import Tensor
 
-MOST_CANDIDATES = 2_000
-MOST_LEARNT = 1_000
-"""Known values that are learnt from."""
+MAX_CANDIDATES = 2_000
+MAX_PROBE_EXAMPLES = 1_000
+"""Largest number of known values to train the probe on."""
 _BATCH = 16
 _STEPS = 60  # of L-BFGS; the problem is convex
 _LEAST_SPREAD = 1e-6
-_ENDS = 2  # pieces that stand before and after every text
+_SPECIAL = 2  # [CLS] and [SEP]
 
 
 class MaskedModel:
-    """A masked language model, or an encoder alone, and its tokenizer, from a folder."""
+    """A masked language model, or an encoder without a head, and its tokenizer, from a folder."""
 
     def __init__(self, path: str | Path) -> None:
         if not Path(path).is_dir():
@@ -41,8 +41,8 @@ class MaskedModel:
             from safetensors import SafetensorError
         except ModuleNotFoundError:
             raise InvalidInput(
-                "Expected the package transformers for a masked language model; install "
-                "sottovoce[bert]."
+                "Expected the package transformers for a masked language model, not installed: "
+                "install sottovoce[bert]."
             ) from None
         with quiet(transformers):
             try:
@@ -59,48 +59,49 @@ class MaskedModel:
                     f"Expected a masked language model in {path}, but it cannot be loaded: "
                     f"{reason[:300]}"
                 ) from problem
-        lost = [key for key in found["missing_keys"] if "pooler." not in key]
+        missing = [key for key in found["missing_keys"] if "pooler." not in key]
         inner = f"{model.base_model_prefix}."
-        if any(key.startswith(inner) for key in lost):
-            raise InvalidInput(f"Expected all weights of the encoder in {path}, some are missing.")
+        if any(key.startswith(inner) for key in missing):
+            raise InvalidInput(f"Expected all encoder weights in {path}, got only some of them.")
         if self._tokenizer.mask_token_id is None:
-            raise InvalidInput(f"Expected a model with a token for masks in {path}, got none.")
-        self.names_pieces = not lost
-        # A head of random weights would make any release look safe.
-        self._network: Any = (model if self.names_pieces else model.base_model).eval()
+            raise InvalidInput(f"Expected a model with a mask token in {path}, got none.")
+        self.has_lm_head = not missing
+        # A randomly initialised head would make any release look safe.
+        self._network: Any = (model if self.has_lm_head else model.base_model).eval()
         self._longest = min(model.config.max_position_embeddings, self._tokenizer.model_max_length)
 
     def pieces(self, value: str) -> tuple[int, ...]:
-        """The numbers of the pieces that a value is cut into."""
+        """The word-piece ids of a value."""
         return tuple(self._tokenizer(value, add_special_tokens=False, verbose=False)["input_ids"])
 
-    def outputs(self, told: Sequence[ReplacedValue], masks: int) -> "Iterator[Tensor]":
-        """What the network puts out at each of the masks of a value, some texts at a time.
+    def outputs(self, replaced: Sequence[ReplacedValue], masks: int) -> "Iterator[Tensor]":
+        """The network's outputs at the masks of each value, in batches.
 
-        These are scores of all pieces, or vectors if it cannot name pieces.
+        These are logits over the vocabulary, or hidden vectors if the model has no language-model
+        head.
         """
         import torch
 
-        for begin in range(0, len(told), _BATCH):
-            some = [self._masked(each, masks) for each in told[begin : begin + _BATCH]]
+        for begin in range(0, len(replaced), _BATCH):
+            some = [self._masked(each, masks) for each in replaced[begin : begin + _BATCH]]
             longest = max(len(ids) for ids, _ in some)
-            shown = torch.full((len(some), longest), self._tokenizer.pad_token_id or 0)
-            there = torch.zeros_like(shown)
+            padded = torch.full((len(some), longest), self._tokenizer.pad_token_id or 0)
+            attention = torch.zeros_like(padded)
             for row, (ids, _) in enumerate(some):
-                shown[row, : len(ids)] = torch.tensor(ids)
-                there[row, : len(ids)] = 1
+                padded[row, : len(ids)] = torch.tensor(ids)
+                attention[row, : len(ids)] = 1
             places = torch.tensor([first for _, first in some])[:, None] + torch.arange(masks)
             with torch.no_grad():
-                found = self._network(input_ids=shown, attention_mask=there)[0]
+                found = self._network(input_ids=padded, attention_mask=attention)[0]
             yield found[torch.arange(len(some))[:, None], places]
 
     def _masked(self, each: ReplacedValue, masks: int) -> tuple[list[int], int]:
-        """The pieces of a text with masks for its value, and where the first mask is.
+        """The word-piece ids of a text with its value masked, and the position of the first mask.
 
-        Of a text that is too long the model reads what stands nearest to the value.
+        A text that is too long is truncated to the context nearest to the value.
         """
         before, after = list(self.pieces(each.before)), list(self.pieces(each.after))
-        room = max(0, self._longest - masks - _ENDS)
+        room = max(0, self._longest - masks - _SPECIAL)
         left = min(len(before), max(room // 2, room - len(after)))
         before, after = before[len(before) - left :], after[: room - left]
         marks = self._tokenizer
@@ -109,36 +110,37 @@ class MaskedModel:
 
 
 def fill_in(
-    told: Sequence[ReplacedValue],
+    replaced: Sequence[ReplacedValue],
     model: MaskedModel,
     prior: Mapping[str, float],
     known: Sequence[ReplacedValue] = (),
 ) -> Attack:
-    """Guess hidden values among the candidates of the prior, by the words around them.
+    """Guess hidden values from their context, among the candidates of the prior.
 
-    A value that is no candidate is a failure. Blind guessing is the most usual candidate. A model
-    that cannot name pieces learns from the `known` values, and these are its candidates.
+    A value that is not a candidate counts as a failure. The baseline guesses the most frequent
+    candidate. A model without a language-model head is trained on the `known` values, which are
+    then its candidates.
     """
-    if not told or not prior:
+    if not replaced or not prior:
         raise InvalidInput("Expected hidden values and candidates, got none.")
-    usual = sorted(prior, key=lambda value: (-prior[value], value))[:MOST_CANDIDATES]
-    if model.names_pieces:
-        guesses = _named(told, model, {value: prior[value] for value in usual})
+    usual = sorted(prior, key=lambda value: (-prior[value], value))[:MAX_CANDIDATES]
+    if model.has_lm_head:
+        guesses = _by_likelihood(replaced, model, {value: prior[value] for value in usual})
     else:
-        guesses = _learnt(told, model, known)
-    truths = [canonical(each.value) for each in told]
+        guesses = _by_probe(replaced, model, known)
+    truths = [canonical(each.value) for each in replaced]
     return Attack(
         name="masked language model",
-        trials=len(told),
+        trials=len(replaced),
         successes=sum(guess == truth for guess, truth in zip(guesses, truths, strict=True)),
         prior=truths.count(usual[0]) / len(truths),
     )
 
 
-def _named(
-    told: Sequence[ReplacedValue], model: MaskedModel, prior: Mapping[str, float]
+def _by_likelihood(
+    replaced: Sequence[ReplacedValue], model: MaskedModel, prior: Mapping[str, float]
 ) -> list[str]:
-    """The candidates whose pieces are the likeliest, weighed by the prior."""
+    """The candidates of highest likelihood times prior."""
     import torch
 
     by_length: dict[int, dict[str, tuple[int, ...]]] = {}
@@ -146,7 +148,7 @@ def _named(
         pieces = model.pieces(value)
         by_length.setdefault(len(pieces), {})[value] = pieces
     by_length.pop(0, None)
-    best = [(-math.inf, "")] * len(told)
+    best = [(-math.inf, "")] * len(replaced)
     for length, values in by_length.items():
         names = list(values)
         weights = torch.tensor([prior[name] for name in names]).log()
@@ -154,7 +156,7 @@ def _named(
         scores = torch.cat(
             [
                 rows.log_softmax(-1)[:, torch.arange(length), wanted].sum(-1) + weights
-                for rows in model.outputs(told, length)
+                for rows in model.outputs(replaced, length)
             ]
         )
         for number, row in enumerate(scores):
@@ -163,23 +165,25 @@ def _named(
     return [guess for _, guess in best]
 
 
-def _learnt(
-    told: Sequence[ReplacedValue], model: MaskedModel, known: Sequence[ReplacedValue]
+def _by_probe(
+    replaced: Sequence[ReplacedValue], model: MaskedModel, known: Sequence[ReplacedValue]
 ) -> list[str]:
-    """The likeliest of the known values: logistic regression on the vector of one mask."""
+    """The likeliest known values, by logistic regression on the vector of a single mask."""
     import torch
     from torch.nn import functional
 
     if not known:
-        raise InvalidInput("Expected known values for a model that cannot name pieces, got none.")
-    known = known[:MOST_LEARNT]
+        raise InvalidInput(
+            "Expected known values for a model without a language-model head, got none."
+        )
+    known = known[:MAX_PROBE_EXAMPLES]
     values = [canonical(each.value) for each in known]
     names = sorted({*values})
     truth = torch.tensor([names.index(value) for value in values])
-    read, asked = (torch.cat(list(model.outputs(each, 1)))[:, 0] for each in (known, told))
-    mean, spread = read.mean(0), read.std(0, correction=0) + _LEAST_SPREAD
-    read, asked = (read - mean) / spread, (asked - mean) / spread
-    layer = torch.nn.Linear(read.shape[1], len(names))
+    train, test = (torch.cat(list(model.outputs(each, 1)))[:, 0] for each in (known, replaced))
+    mean, spread = train.mean(0), train.std(0, correction=0) + _LEAST_SPREAD
+    train, test = (train - mean) / spread, (test - mean) / spread
+    layer = torch.nn.Linear(train.shape[1], len(names))
     for parameter in layer.parameters():
         torch.nn.init.zeros_(parameter)
     optimiser = torch.optim.LBFGS(
@@ -188,11 +192,11 @@ def _learnt(
 
     def loss() -> Any:
         optimiser.zero_grad()
-        # The penalty is that of a standard normal prior.
+        # L2 penalty of a standard normal prior.
         penalty = layer.weight.square().sum() / (2 * len(truth))
-        total = functional.cross_entropy(layer(read), truth) + penalty
+        total = functional.cross_entropy(layer(train), truth) + penalty
         total.backward()  # type: ignore[no-untyped-call]
         return total
 
     optimiser.step(loss)  # type: ignore[no-untyped-call]
-    return [names[place] for place in layer(asked).argmax(1).tolist()]
+    return [names[place] for place in layer(test).argmax(1).tolist()]

@@ -1,7 +1,7 @@
-"""Which value became what, read from an original and its release: what attacks are judged by.
+"""Pairs every private value with its replacement: the ground truth for attacks.
 
-The text between the private values is released as it is. So the values of a released utterance are
-what stands between the pieces of the original that stand between its private values.
+The text between private values is released unchanged, so the replacements are found by aligning the
+released text on those unchanged parts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _BATCH = 512
 
 @dataclass(frozen=True, kw_only=True)
 class ReplacedValue:
-    """A private value, what it became, and the released text around it."""
+    """A private value, its replacement, and the released text around it."""
 
     type: str
     value: str
@@ -27,7 +27,7 @@ class ReplacedValue:
 
 
 def outputs_of(original: str, released: str, spans: Sequence[Span]) -> list[ReplacedValue] | None:
-    """What became of the spans; None if the release cannot have come from them.
+    """The replacement of each span; None if the release does not match the spans.
 
     >>> outputs_of("call mum now", "call anna lee now", [Span(5, 8, "PER")])[0].output
     'anna lee'
@@ -43,7 +43,7 @@ def outputs_of(original: str, released: str, spans: Sequence[Span]) -> list[Repl
     for span, following in zip(spans, [*spans[1:], None], strict=True):
         piece = original[span.end : following.start if following else None]
         if following:
-            # The first place that fits leaves the most room for those that come later.
+            # The earliest match leaves the most room for later ones.
             end = released.find(piece, begin + 1)
         else:
             end = len(released) - len(piece) if released.endswith(piece) else -1
@@ -62,34 +62,33 @@ def outputs_of(original: str, released: str, spans: Sequence[Span]) -> list[Repl
     return found
 
 
-def told_values(
+def replaced_values(
     originals: Iterable[Utterance], released: Iterable[Utterance], detector: Detector
 ) -> list[ReplacedValue]:
-    """The values of a whole release, by the detector that it was made with.
+    """The replaced values of a whole release, given the detector it was made with.
 
-    Where the detector does not explain a difference, that is refused: attacks on the wrong values
-    would look harmless.
+    A difference that the detector does not explain is an error: attacks on the wrong values would
+    look harmless.
     """
     found: list[ReplacedValue] = []
     before, after = iter(originals), iter(released)
-    number = 0
+    count = 0
     while batch := list(islice(before, _BATCH)):
-        told = list(islice(after, len(batch)))
-        if len(told) != len(batch):
+        outputs = list(islice(after, len(batch)))
+        if len(outputs) != len(batch):
             raise InvalidInput(
-                f"Expected as many released utterances as originals, got only {number + len(told)}."
+                "Expected as many released utterances as originals, got only "
+                f"{count + len(outputs)}."
             )
-        for original, release, spans in zip(batch, told, detector.find(batch), strict=True):
-            number += 1
+        for original, release, spans in zip(batch, outputs, detector.find(batch), strict=True):
+            count += 1
             values = outputs_of(original.text, release.text, spans)
             if values is None:
                 raise InvalidInput(
-                    f"Expected utterance {number} to differ from its original only in what "
-                    f"{detector.name} finds; name the detector of the release."
+                    f"Expected utterance {count} to differ from its original only in values that "
+                    f"{detector.name} finds, got other changes: name the detector of the release."
                 )
             found += values
     if next(after, None) is not None:
-        raise InvalidInput(
-            f"Expected {number} released utterances, as many as originals, got more."
-        )
+        raise InvalidInput(f"Expected {count} released utterances, as many as originals, got more.")
     return found

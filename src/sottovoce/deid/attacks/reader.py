@@ -1,13 +1,13 @@
-"""Attacks on a release, each as a reader with public knowledge would carry it out.
+"""Attacks on a release by an attacker with public knowledge.
 
-Every attack gives how often it succeeds, what blind guessing gives (the prior), and an exact
-interval, to be shown beside the epsilon: a success above what the epsilon allows is a defect.
-Frequency matching and the singletons are for what has no epsilon (consistent surrogates, surrogates
-counted in the corpus), where they show why.
+Every attack reports its success rate, that of blind guessing (the prior) and an exact confidence
+interval, to be shown next to epsilon: a success rate above what epsilon allows is a defect.
+Frequency matching and singleton membership apply where no epsilon holds (consistent surrogates,
+surrogates counted in the corpus).
 
-An attacker marks whatever looks private in a part of the released text, trains a tagger on it, and
-runs it on the rest. What looks private but is not found by the parrot was probably not found by the
-original detector either: it is probably true.
+The parrot attack marks everything that looks private in one part of the released text, trains a
+tagger on it, and runs it on the rest. A value that looks private but that the tagger misses was
+probably missed by the original detector too, so it is probably real.
 """
 
 import math
@@ -32,7 +32,7 @@ Channel = Callable[[str], Mapping[str, float]]
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """How an attack fared: `successes` of `trials`, against blind guessing at `prior`."""
+    """The result of an attack: `successes` out of `trials`, against blind guessing at `prior`."""
 
     name: str
     trials: int
@@ -52,7 +52,7 @@ class Attack:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Clopper-Pearson, two-sided."""
+        """Two-sided Clopper-Pearson interval."""
         tail = (1 - CONFIDENCE) / 2
         found, missed = self.successes, self.trials - self.successes
         low = float(stats.beta.ppf(tail, found, missed + 1)) if found else 0.0
@@ -61,7 +61,7 @@ class Attack:
 
     @property
     def is_above_prior(self) -> bool:
-        """Whether chance can be ruled out."""
+        """Whether the success rate is significantly above blind guessing."""
         return self.interval[0] > self.prior
 
     def to_json(self) -> dict[str, Any]:
@@ -83,9 +83,9 @@ class Attack:
 
 
 def best_success(epsilon: float, prior: float) -> float:
-    """The most that a guess among values of largest prior probability `prior` can reach.
+    """Upper bound on the success of any guess when the likeliest value has probability `prior`.
 
-    Epsilon bounds the factor between any two likelihoods, hence the posterior odds.
+    Epsilon bounds the ratio of any two likelihoods, hence the posterior odds.
 
     >>> best_success(0.0, 0.25), round(best_success(math.log(3), 0.5), 6)
     (0.25, 0.75)
@@ -96,9 +96,9 @@ def best_success(epsilon: float, prior: float) -> float:
 
 
 def guess(pairs: Iterable[tuple[str, str]], channel: Channel, prior: Mapping[str, float]) -> Attack:
-    """Prior to posterior: guess the value that makes the released one most likely.
+    """Bayes-optimal guess: the value of highest posterior probability given the output.
 
-    `pairs` are values and what became of them; the attacker knows the channel and the prior.
+    `pairs` are values and their replacements; the attacker knows the channel and the prior.
 
     >>> identity = guess([("a", "a"), ("b", "b")], lambda value: {value: 1.0}, {"a": 0.5, "b": 0.5})
     >>> identity.success, identity.prior
@@ -108,20 +108,20 @@ def guess(pairs: Iterable[tuple[str, str]], channel: Channel, prior: Mapping[str
     answers: dict[str, str] = {}
     trials = successes = 0
     for value, output in pairs:
-        told = canonical(output)
-        if told not in answers:
-            answers[told] = max(
-                rows, key=lambda x: (prior[x] * rows[x].get(told, 0.0), prior[x], x)
+        seen = canonical(output)
+        if seen not in answers:
+            answers[seen] = max(
+                rows, key=lambda x: (prior[x] * rows[x].get(seen, 0.0), prior[x], x)
             )
         trials += 1
-        successes += answers[told] == canonical(value)
+        successes += answers[seen] == canonical(value)
     return Attack(
         name="prior to posterior", trials=trials, successes=successes, prior=max(prior.values())
     )
 
 
 def match_frequencies(pairs: Iterable[tuple[str, str]], known: Mapping[str, float]) -> Attack:
-    """Pair released values with known ones by rank: the most frequent is the most frequent.
+    """Match released values to known values by frequency rank.
 
     >>> pairs = [("anna", "x")] * 5 + [("ben", "y")] * 2
     >>> match_frequencies(pairs, {"anna": 0.7, "ben": 0.3}).success
@@ -129,8 +129,8 @@ def match_frequencies(pairs: Iterable[tuple[str, str]], known: Mapping[str, floa
     """
     pairs = [(canonical(value), canonical(output)) for value, output in pairs]
     ranked = [output for output, _ in Counter(output for _, output in pairs).most_common()]
-    usual = sorted(known, key=lambda value: (-known[value], value))
-    answers = dict(zip(ranked, usual, strict=False))
+    by_frequency = sorted(known, key=lambda value: (-known[value], value))
+    answers = dict(zip(ranked, by_frequency, strict=False))
     return Attack(
         name="frequency matching",
         trials=len(pairs),
@@ -140,7 +140,7 @@ def match_frequencies(pairs: Iterable[tuple[str, str]], known: Mapping[str, floa
 
 
 def find_singletons(pairs: Iterable[tuple[str, str]], public: Iterable[str] = ()) -> Attack:
-    """Which values that occur once in the corpus can be seen in the release?
+    """Which values that occur only once in the corpus appear in the release?
 
     The prior is the share of them that is in the public list anyway.
 
@@ -162,7 +162,7 @@ def find_singletons(pairs: Iterable[tuple[str, str]], public: Iterable[str] = ()
 
 
 class ContextModel:
-    """Guesses a value from the words around it: counts of the neighbours, backed off.
+    """Guesses a value from its neighbouring words: counts with back-off.
 
     >>> model = ContextModel()
     >>> model.learn("call", "mum", "now")
@@ -192,11 +192,11 @@ class ContextModel:
         ):
             if counts:
                 return counts.most_common(1)[0][0]
-        raise InvalidInput("Expected a model that has learnt something, got an empty one.")
+        raise InvalidInput("Expected a trained context model, got an empty one.")
 
     @property
     def blind(self) -> str:
-        """The most usual value."""
+        """The most frequent value."""
         return self._all.most_common(1)[0][0]
 
 
@@ -205,9 +205,9 @@ Context = tuple[str, str, str]
 
 
 def reconstruct(known: Iterable[Context], hidden: Sequence[Context]) -> Attack:
-    """Learn values in their contexts from other text, then guess the hidden ones.
+    """Learn values in context from other text, then guess the hidden ones.
 
-    No epsilon bounds this: the words around a value are released as they are.
+    No epsilon bounds this attack: the context is released unchanged.
 
     >>> known = [("call", "mum", "now"), ("in", "rome", "now")]
     >>> reconstruct(known, [("in", "rome", "please")]).successes
@@ -221,7 +221,7 @@ def reconstruct(known: Iterable[Context], hidden: Sequence[Context]) -> Attack:
     return Attack(
         name="context reconstruction",
         trials=len(hidden),
-        successes=sum(told == value for told, value in zip(guesses, values, strict=True)),
+        successes=sum(guess == value for guess, value in zip(guesses, values, strict=True)),
         prior=values.count(model.blind) / len(values),
     )
 
@@ -234,36 +234,37 @@ def parrot(
     *,
     options: TaggerTraining | None = None,
 ) -> Attack:
-    """Accuse what the parrot misses; a success is an accused value that had really been missed.
+    """Flag values that the parrot misses; a success is a flagged value that the detector missed.
 
-    `labels` are the attacker's eyes: what the annotations call private looks private. The prior is
-    the share of missed values among all that look private. A small release may hide all its misses
-    from the parrot; then there is nothing to accuse, and that is refused as too little to judge.
+    `labels` define what looks private to the attacker: whatever the annotations call private. The
+    prior is the share of missed values among all that look private. On a small release the parrot
+    may miss nothing; then there is nothing to flag, and the attack is refused.
     """
     if len(originals) != len(released):
         raise InvalidInput(
-            f"Expected a released utterance for each of {len(originals)}, got {len(released)}."
+            f"Expected {len(originals)} released utterances, one for each original, got "
+            f"{len(released)}."
         )
     half = len(released) // 2
     mimic = train(released[:half], labels, options)
-    looks = [labels.typed(spans_of(utterance)) for utterance in released[half:]]
+    visible = [labels.typed(spans_of(utterance)) for utterance in released[half:]]
     missed = [
         [not _covered(span, found) for span in labels.typed(spans_of(utterance))]
         for utterance, found in zip(originals[half:], detector.find(originals[half:]), strict=True)
     ]
-    accused = [
+    flagged = [
         [not _covered(span, found) for span in spans]
-        for spans, found in zip(looks, mimic.find(released[half:]), strict=True)
+        for spans, found in zip(visible, mimic.find(released[half:]), strict=True)
     ]
     verdicts = [
-        (suspicion, truth)
-        for suspicions, truths in zip(accused, missed, strict=True)
-        if len(suspicions) == len(truths)
-        for suspicion, truth in zip(suspicions, truths, strict=True)
+        (flag, truth)
+        for flags, truths in zip(flagged, missed, strict=True)
+        if len(flags) == len(truths)
+        for flag, truth in zip(flags, truths, strict=True)
     ]
-    hits = [truth for suspicion, truth in verdicts if suspicion]
+    hits = [truth for flag, truth in verdicts if flag]
     if not hits:
-        raise InvalidInput("Expected values that the parrot misses, got none; release more text.")
+        raise InvalidInput("Expected values that the parrot misses, got none: release more text.")
     return Attack(
         name="parrot",
         trials=len(hits),

@@ -1,8 +1,8 @@
-"""All attacks on one release, type by type, beside the epsilon that its manifest states.
+"""All attacks on one release, type by type, next to the epsilon that its manifest states.
 
-The attacker is well informed: he knows how usual every value is, the mechanism where it can be made
-again from the manifest (else he takes the release at its word), and other text of the same kind:
-the first half of the original. The second half is attacked by context.
+The attacker is well informed: they know the frequency of every value, the mechanism if it can be
+rebuilt from the manifest (otherwise they take the released value as the guess), and other text of
+the same kind, namely the first half of the original. Context attacks target the second half.
 """
 
 from collections import Counter
@@ -34,23 +34,23 @@ from sottovoce.deid.replace.strategies import (
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.guarantee import Guarantee
 
-MOST_VALUES = 1_000
-"""Values that the attacker reckons with: the most usual ones."""
-MOST_MASKED = 500
-"""Values that a masked language model is asked for, a type."""
+MAX_VALUES = 1_000
+"""Candidates of the attacker: the most frequent values."""
+MAX_MASKED = 500
+"""Values per type that the masked language model guesses."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What attacks on one type are given: the values to be judged by, and what a reader knows.
+    """Input of an attack on one type: the ground truth and the attacker's knowledge.
 
-    `pairs` are values and what became of them; `prior` is how usual each value is; `channel` is
-    M(.|value) of the mechanism, or None where the reader does not know it; `stated` is what the
-    manifest says of the type. The first half of `told` may be learnt from.
+    `pairs` are values and their replacements; `prior` is the frequency of each value; `channel` is
+    M(.|value) of the mechanism, or None if the attacker does not know it; `stated` is the
+    manifest's entry for the type. The first half of `replaced` is available for training.
     """
 
     type: str
-    told: Sequence[ReplacedValue]
+    replaced: Sequence[ReplacedValue]
     pairs: Sequence[tuple[str, str]]
     prior: Mapping[str, float]
     channel: Channel | None
@@ -59,15 +59,15 @@ class Evidence:
 
     @property
     def known(self) -> Sequence[ReplacedValue]:
-        return self.told[: len(self.told) // 2]
+        return self.replaced[: len(self.replaced) // 2]
 
     @property
     def hidden(self) -> Sequence[ReplacedValue]:
-        return self.told[len(self.told) // 2 :]
+        return self.replaced[len(self.replaced) // 2 :]
 
 
 def _guess(evidence: Evidence) -> Attack:
-    return guess(evidence.pairs, evidence.channel or _at_its_word, evidence.prior)
+    return guess(evidence.pairs, evidence.channel or _identity, evidence.prior)
 
 
 def _singletons(evidence: Evidence) -> Attack | None:
@@ -89,7 +89,7 @@ def _fill_in(evidence: Evidence) -> Attack | None:
         return None
     counts = Counter(canonical(each.value) for each in known)
     shares = {value: count / len(known) for value, count in counts.items()}
-    return fill_in(evidence.hidden[:MOST_MASKED], evidence.masked, shares, known)
+    return fill_in(evidence.hidden[:MAX_MASKED], evidence.masked, shares, known)
 
 
 ATTACKS: Registry[Callable[[Evidence], Attack | None]] = Registry(
@@ -103,18 +103,18 @@ ATTACKS: Registry[Callable[[Evidence], Attack | None]] = Registry(
     },
     group="sottovoce.deid_attacks",
 )
-"""Attacks on one type of a release. One that has nothing to go by returns None."""
+"""Attacks on one type of a release. An attack that lacks data returns None."""
 
 
 def run_attacks(
-    told: Iterable[ReplacedValue],
+    replaced: Iterable[ReplacedValue],
     manifest: Mapping[str, Any],
     masked: MaskedModel | None = None,
     attacks: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Success, interval and prior of every attack, and what epsilon allows, for every type.
+    """Success, interval and prior of every attack, and the success epsilon allows, per type.
 
-    `attacks` are names in `ATTACKS`, None all of them; `guess` is what epsilon bounds, and always
+    `attacks` are names in `ATTACKS`, None for all of them; `guess`, which epsilon bounds, always
     runs.
     """
     names = ATTACKS.names(installed=False) if attacks is None else tuple(attacks)
@@ -122,14 +122,14 @@ def run_attacks(
         raise InvalidInput("Expected a masked language model for the attack masked-lm, got none.")
     chosen = [*dict.fromkeys(("guess", *map(ATTACKS.require, names)))]
     by_type: dict[str, list[ReplacedValue]] = {}
-    for each in told:
+    for each in replaced:
         by_type.setdefault(each.type, []).append(each)
     if not by_type:
         raise InvalidInput("Expected private values to attack, got none.")
     stated = manifest["release"]["types"]
     for kind in by_type:
         if kind not in stated:
-            raise InvalidInput(f"Expected {kind} among the types of the manifest, got none.")
+            raise InvalidInput(f"Expected {kind} among the types of the manifest, not found.")
     return {
         kind: _of_type(kind, values, stated[kind], masked, chosen)
         for kind, values in sorted(by_type.items())
@@ -138,35 +138,35 @@ def run_attacks(
 
 def _of_type(
     kind: str,
-    told: Sequence[ReplacedValue],
+    replaced: Sequence[ReplacedValue],
     stated: Mapping[str, Any],
     masked: MaskedModel | None,
     names: Sequence[str],
 ) -> dict[str, Any]:
     guarantee = Guarantee.from_json(stated["guarantee"])
-    pairs = _pairs(told, stated)
+    pairs = _pairs(replaced, stated)
     counts = Counter(canonical(value) for value, _ in pairs)
-    prior = {value: count / len(pairs) for value, count in counts.most_common(MOST_VALUES)}
+    prior = {value: count / len(pairs) for value, count in counts.most_common(MAX_VALUES)}
     channel = _channel(kind, stated)
     evidence = Evidence(
         type=kind,
-        told=told,
+        replaced=replaced,
         pairs=pairs,
         prior=prior,
         channel=channel,
         stated=stated,
         masked=masked,
     )
-    told_first = _guess(evidence)
+    bayes = _guess(evidence)
     others = (ATTACKS.get(name)(evidence) for name in names if name != "guess")
-    attacks = [told_first, *(each for each in others if each is not None)]
-    allowed = best_success(guarantee.epsilon, told_first.prior) if guarantee.holds else None
+    attacks = [bayes, *(each for each in others if each is not None)]
+    allowed = best_success(guarantee.epsilon, bayes.prior) if guarantee.holds else None
     return {
         "values": len(pairs),
         "epsilon": stated["guarantee"]["epsilon"],
         "knows_the_mechanism": channel is not None,
         "allowed": allowed,
-        "exceeds_epsilon": allowed is not None and told_first.interval[0] > allowed,
+        "exceeds_epsilon": allowed is not None and bayes.interval[0] > allowed,
         "attacks": [_described(attack) for attack in attacks],
     }
 
@@ -179,12 +179,12 @@ def _described(attack: Attack) -> dict[str, Any]:
     }
 
 
-def _pairs(told: Sequence[ReplacedValue], stated: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Values and outputs; word by word where words were replaced, since epsilon is that of one."""
+def _pairs(replaced: Sequence[ReplacedValue], stated: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Values and outputs; word by word where words were replaced, since epsilon is per word."""
     if stated["strategy"] != Strategy.WORD:
-        return [(each.value, each.output) for each in told]
+        return [(each.value, each.output) for each in replaced]
     pairs: list[tuple[str, str]] = []
-    for each in told:
+    for each in replaced:
         values, outputs = each.value.split(), each.output.split()
         if len(values) == len(outputs):
             pairs += zip(values, outputs, strict=True)
@@ -194,9 +194,9 @@ def _pairs(told: Sequence[ReplacedValue], stated: Mapping[str, Any]) -> list[tup
 
 
 def _channel(kind: str, stated: Mapping[str, Any]) -> Channel | None:
-    """The channel of the mechanism, if the manifest describes one of a public list."""
+    """The channel of the mechanism, if the manifest describes one with a public list."""
     if stated["strategy"] not in STRATEGIES.names(installed=False):
-        return None  # Registered elsewhere; a manifest must not decide what is imported here.
+        return None  # Third-party: a manifest must not decide what gets imported.
     setting = Setting(strategy=stated["strategy"], p=stated["p"], epsilon=stated["epsilon"])
     for resources in (Resources(), Resources(like_for_like=True)):
         try:
@@ -209,7 +209,7 @@ def _channel(kind: str, stated: Mapping[str, Any]) -> Channel | None:
     return None
 
 
-def _at_its_word(value: str) -> Mapping[str, float]:
+def _identity(value: str) -> Mapping[str, float]:
     return {value: 1.0}
 
 

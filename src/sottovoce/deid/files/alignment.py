@@ -1,7 +1,7 @@
-"""Where everything went: offsets both ways, and tokens and labels that stay aligned.
+"""Offsets between original and released text, and realignment of tokens and labels.
 
-A released text differs from its original in some pieces only. Characters outside of them have one
-place in each text; inside a piece only its two edges correspond.
+A released text differs from its original only in the replaced pieces. Outside a piece, positions
+map one to one; inside, only its two edges correspond.
 """
 
 from bisect import bisect_right
@@ -13,7 +13,7 @@ from sottovoce.corpora import OUTSIDE, Utterance, repair_bio
 from sottovoce.corpora.spans import token_offsets
 
 Piece = tuple[int, int, str, str]
-"""Start, end and type of what is replaced, and what is put in its place."""
+"""Start, end and type of a replaced span, and its replacement."""
 
 
 class Replacement(NamedTuple):
@@ -28,7 +28,7 @@ class Replacement(NamedTuple):
 
 @dataclass(frozen=True)
 class Offsets:
-    """Maps places between the original and the released text.
+    """Maps positions between the original and the released text.
 
     >>> offsets = Offsets((Replacement(5, 8, 5, 11, "PER"),))   # call mum now, call hannah now
     >>> offsets.to_released(9), offsets.to_original(12)
@@ -40,7 +40,7 @@ class Offsets:
     replacements: tuple[Replacement, ...] = ()
 
     def to_released(self, place: int, *, after: bool = False) -> int:
-        """The place in the released text; from inside a piece, its start (or its end)."""
+        """The position in the released text; from inside a piece, its start (or its end)."""
         before = bisect_right(self.replacements, place, key=lambda piece: piece.start)
         if not before:
             return place
@@ -50,7 +50,7 @@ class Offsets:
         return piece.new_end if after and place > piece.start else piece.new_start
 
     def to_original(self, place: int, *, after: bool = False) -> int:
-        """The place in the original text; from inside a piece, its start (or its end)."""
+        """The position in the original text; from inside a piece, its start (or its end)."""
         before = bisect_right(self.replacements, place, key=lambda piece: piece.new_start)
         if not before:
             return place
@@ -60,10 +60,10 @@ class Offsets:
         return piece.end if after and place > piece.new_start else piece.start
 
 
-def with_pieces(text: str, pieces: Sequence[Piece]) -> tuple[str, Offsets]:
-    """Put pieces into a text.
+def apply_pieces(text: str, pieces: Sequence[Piece]) -> tuple[str, Offsets]:
+    """Apply replacements to a text; return the new text and the offsets.
 
-    >>> with_pieces("call mum now", [(5, 8, "PER", "hannah")])[0]
+    >>> apply_pieces("call mum now", [(5, 8, "PER", "hannah")])[0]
     'call hannah now'
     """
     parts: list[str] = []
@@ -79,10 +79,10 @@ def with_pieces(text: str, pieces: Sequence[Piece]) -> tuple[str, Offsets]:
     return "".join(parts), Offsets(tuple(replacements))
 
 
-def text_with(text: str, pieces: Sequence[Piece]) -> str:
-    """The text alone, for those who do not ask where everything went.
+def apply_to_text(text: str, pieces: Sequence[Piece]) -> str:
+    """Apply replacements to a text, without offsets.
 
-    >>> text_with("call mum now", [(5, 8, "PER", "hannah")])
+    >>> apply_to_text("call mum now", [(5, 8, "PER", "hannah")])
     'call hannah now'
     """
     parts: list[str] = []
@@ -94,14 +94,14 @@ def text_with(text: str, pieces: Sequence[Piece]) -> str:
     return "".join(parts)
 
 
-def realigned(utterance: Utterance, released: str, offsets: Offsets) -> tuple[list[str], list[str]]:
+def realign(utterance: Utterance, released: str, offsets: Offsets) -> tuple[list[str], list[str]]:
     """Tokens and BIO labels of the released text.
 
-    Tokens that no piece touches stay as they are. Those that a piece touches become the words of
-    the piece (with what was glued to it); these continue the label that the piece began with.
+    Tokens that no piece touches stay unchanged. Those that a piece touches become the words of the
+    piece (with any attached characters), and continue the label that the piece began with.
 
     >>> call = Utterance(tokens=("call", "mum", "now"), slots=("O", "B-who", "O"))
-    >>> realigned(call, *with_pieces(call.text, [(5, 8, "PER", "anna lee")]))
+    >>> realign(call, *apply_pieces(call.text, [(5, 8, "PER", "anna lee")]))
     (['call', 'anna', 'lee', 'now'], ['O', 'B-who', 'I-who', 'O'])
     """
     tokens: list[str] = []
@@ -118,7 +118,7 @@ def realigned(utterance: Utterance, released: str, offsets: Offsets) -> tuple[li
             labels.append(utterance.slots[position])
             position += 1
             continue
-        # A run of tokens and pieces that touch each other is cut anew.
+        # Retokenise a run of tokens and pieces that overlap.
         first = position
         while following < len(pieces) and pieces[following].start < end:
             while position < len(places) and places[position][0] < pieces[following].end:

@@ -1,8 +1,8 @@
-"""Releasing a corpus file: one pass, constant memory, an output that is whole or absent.
+"""Release a corpus file: one pass, constant memory, atomic output.
 
-The output is written to a hidden file; then the statement is derived and the manifest published,
-and only then does the output appear. So there is never a released file without its manifest.
-A manifest whose output is gone (deleted, or never renamed) still counts: the text may be out.
+The output is written to a temporary file. Then the statement is derived and the manifest published,
+and only then is the output renamed into place, so a released file always has a manifest. A manifest
+whose output is missing (deleted, or never renamed) still counts: the text may have been read.
 """
 
 import fcntl
@@ -38,10 +38,10 @@ def release_file(
     examples: int = 0,
     call: int | None = None,
 ) -> dict[str, Any]:
-    """Release what a reader reads; return the manifest, with this many examples of private text.
+    """Release the reader's utterances; return the manifest, with up to `examples` examples.
 
-    `-` streams to standard output as the text comes, and then there is no manifest file. Files with
-    the same `call` are parts of one release (see `Deidentifier.release_all`).
+    The output `-` streams to standard output, without a manifest file. Files with the same `call`
+    are parts of one release (see `Deidentifier.release_all`).
     """
     began = time.perf_counter()
     to_stream = str(output) == "-"
@@ -49,20 +49,20 @@ def release_file(
     columns: Columns | None = reader.columns if chosen in TABLES else None
     if not to_stream:
         _check(Path(output), reader)
-    hidden = Path("-") if to_stream else _hidden(Path(output))
+    hidden = Path("-") if to_stream else _temporary(Path(output))
     known = None if to_stream else _state(Path(output))
     folder = None if to_stream else RunFolder.beside(output)
     shown = Examples(examples)
     if not to_stream and Path(f"{output}{SUFFIX}").exists():
         deid.absorb(record_of(output))
-        call = None  # The same text again is no longer a part of one release.
+        call = None  # Releasing the same text again is a separate release.
     try:
-        rights = 0 if to_stream else _own(hidden)
+        mode = 0 if to_stream else _create_private(hidden)
         write(hidden, _released(deid, track(reader), shown, call), chosen, columns=columns)
-        if deid.detector.name == "gold" and not deid.tally.tokens:
+        if deid.detector.name == "gold" and not deid.unit_counts.tokens:
             raise InvalidInput(
-                f"Expected private annotations in {reader.path}, found none in "
-                f"{deid.tally.utterances} utterances; nothing was released."
+                f"Expected private annotations in {reader.path}, got none in "
+                f"{deid.unit_counts.utterances} utterances: nothing was released."
             )
         content = manifest(
             deid,
@@ -76,12 +76,12 @@ def release_file(
             content = {**content, "examples": shown.found}
         if folder is not None:
             content = _renamed(content, Path(output).name)
-            hidden.chmod(rights)
-            with _alone(Path(output).parent):
+            hidden.chmod(mode)
+            with _exclusive(Path(output).parent):
                 if _state(Path(output)) != known:
                     raise InvalidInput(
-                        f"Expected {output} to stay as it was, but another process has released "
-                        "to it since: name another output; nothing was released by this one."
+                        f"Expected {output} to be unchanged, but another process has released to "
+                        "it: name another output. This process released nothing."
                     )
                 folder.write_private(_record(output), deid.record())
                 content = write_manifest(folder, content)
@@ -93,15 +93,15 @@ def release_file(
 
 
 def record_of(output: str | Path) -> dict[str, Any]:
-    """All that a statement needs of a release, kept in private/ (see `Deidentifier.absorb`)."""
+    """The record of a release, kept in private/ (see `Deidentifier.absorb`)."""
     path = Path(output).parent / PRIVATE / _record(output)
     try:
         record: dict[str, Any] = json.loads(path.read_bytes())
         return record
     except (OSError, ValueError) as problem:
         raise InvalidInput(
-            f"Expected the record of the release {output} at {path}, but it cannot be read: what "
-            "that release cost would be forgotten. Restore it, or name another output."
+            f"Expected the record of the release {output} at {path}, but it cannot be read, so the "
+            "cost of that release is unknown: restore it, or name another output."
         ) from problem
 
 
@@ -111,42 +111,42 @@ def _record(output: str | Path) -> str:
 
 def _check(output: Path, reader: Reader) -> None:
     if not output.parent.is_dir():
-        raise InvalidInput(f"Expected an existing folder for {output}; create it.")
+        raise InvalidInput(f"Expected an existing folder for {output}, got none: create it.")
     if output.exists() and Path(reader.path).exists() and output.samefile(reader.path):
-        raise InvalidInput(f"Expected another output than the input {output}; it would be lost.")
+        raise InvalidInput(f"Expected an output other than the input, got {output}: name another.")
     if output.exists() and Path(f"{output}{SUFFIX}").exists():
         raise InvalidInput(
-            f"Expected an output that is not there yet, got the release {output}: what it cost "
-            "would be forgotten, and releasing the text again adds to it. Name another output."
+            f"Expected a new output file, got the existing release {output}: name another output; "
+            "the cost of both releases adds up."
         )
 
 
 def _released(
     deid: Deidentifier, utterances: Iterable[Utterance], shown: Examples, call: int | None
 ) -> Iterator[Utterance]:
-    for released in deid.release_all(shown.seen(utterances), call=call):
+    for released in deid.release_all(shown.watch(utterances), call=call):
         shown.add(released.text, released.offsets)
         yield released.utterance
 
 
-def _hidden(output: Path) -> Path:
-    """A name that ends alike, since the end of a name decides about compression."""
+def _temporary(output: Path) -> Path:
+    """A temporary name with the same suffix, since the suffix decides about compression."""
     return output.with_name(f".{secrets.token_hex(4)}.part.{output.name}")
 
 
-def _own(hidden: Path) -> int:
-    """Make the hidden file for its owner alone; return the rights that it is to have at the end.
+def _create_private(hidden: Path) -> int:
+    """Create the temporary file for its owner only; return the mode for the finished file.
 
-    Whoever kills the process leaves it behind, and no statement speaks of what is in it.
+    A killed process leaves the file behind, and no statement covers its content.
     """
     hidden.touch(exist_ok=False)
-    rights = stat.S_IMODE(hidden.stat().st_mode)
+    mode = stat.S_IMODE(hidden.stat().st_mode)
     hidden.chmod(0o600)
-    return rights
+    return mode
 
 
 def _state(output: Path) -> tuple[int, int] | None:
-    """What tells one manifest of an output from another."""
+    """Identifies the current manifest of an output."""
     try:
         found = Path(f"{output}{SUFFIX}").stat()
     except FileNotFoundError:
@@ -159,8 +159,8 @@ def _renamed(content: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time publishes into a folder; what it did is on disk when it leaves."""
+def _exclusive(folder: Path) -> Iterator[None]:
+    """Let one process at a time publish into a folder, and sync it to disk before leaving."""
     file = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,7 +1,6 @@
-"""Before and after, for people to look at: the first utterances of a release that were changed.
+"""Before-and-after examples: the first changed utterances of a release.
 
-What stands before is private text. Whoever asks for examples gets a manifest that must be guarded
-like the original.
+The "before" side is private text, so a manifest with examples must be protected like the original.
 """
 
 from collections import deque
@@ -15,36 +14,36 @@ WARNING = "The folder private/ holds examples of the original text: guard it lik
 
 
 class Examples:
-    """Collects up to `most` pairs while a release goes by.
+    """Collects up to `limit` pairs during a release.
 
     >>> from sottovoce.deid import Deidentifier, Setting
     >>> from sottovoce.deid.detect.detector import utterance_of
     >>> deid = Deidentifier(detector="patterns", setting=Setting(strategy="typed"))
     >>> shown = Examples(1)
-    >>> for released in deid.release_all(shown.seen([utterance_of("wake me at noon")])):
+    >>> for released in deid.release_all(shown.watch([utterance_of("wake me at noon")])):
     ...     shown.add(released.text, released.offsets)
     >>> shown.found[0]["after"], shown.found[0]["spans_before"]
     ('wake me at [TIME]', [[11, 15, 'TIME']])
     """
 
-    def __init__(self, most: int = 0) -> None:
-        self.most = most
+    def __init__(self, limit: int = 0) -> None:
+        self.limit = limit
         self.found: list[dict[str, Any]] = []
         self._waiting: deque[str] = deque()
 
     @property
     def is_full(self) -> bool:
-        return len(self.found) >= self.most
+        return len(self.found) >= self.limit
 
-    def seen(self, utterances: Iterable[Utterance]) -> Iterator[Utterance]:
-        """The same utterances; their texts wait for what becomes of them."""
+    def watch(self, utterances: Iterable[Utterance]) -> Iterator[Utterance]:
+        """Pass utterances through, and queue their texts until their release is added."""
         for utterance in utterances:
             if not self.is_full:
                 self._waiting.append(utterance.text)
             yield utterance
 
     def add(self, after: str, offsets: Offsets) -> None:
-        """The release of the utterance that has waited longest."""
+        """Add the release of the oldest queued utterance."""
         if not self._waiting:
             return
         before = self._waiting.popleft()

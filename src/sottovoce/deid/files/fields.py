@@ -1,8 +1,8 @@
-"""What is released beside the text: user and id under pseudonyms, other fields only if named.
+"""Fields released besides the text: pseudonymised user and id, other fields only if named.
 
-A user name or a session number points at a person as well as any word does. By default users and
-ids get keyed pseudonyms (equal names stay equal), and a record with further fields is refused until
-somebody says which of them to keep or to drop.
+A user name or session id identifies a person as well as any word does. By default users and ids get
+keyed pseudonyms (equal names get equal pseudonyms), and a record with further fields is refused
+until the caller says which of them to keep or to drop.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from sottovoce.corpora import Utterance
 from sottovoce.deid.replace import Vault
 from sottovoce.errors import InvalidInput
 
-WAYS = ("keep", "pseudonym", "drop")
+POLICIES = ("keep", "pseudonym", "drop")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Fields:
     >>> call = Utterance(tokens=("call",), slots=("O",), user="ann", extra={"room": 7})
     >>> Fields(user="drop").released(call, Vault(bytes(32)))
     Traceback (most recent call last):
-    sottovoce.errors.InvalidInput: Expected no other fields than those named to be kept, got 'room';
+    sottovoce.errors.InvalidInput: Expected no fields other than those to keep, got 'room':
     keep it if it is harmless (--keep room), or drop the rest (--drop-rest).
     >>> Fields(user="drop", keep=frozenset({"room"})).released(call, Vault(bytes(32)))
     {'user': '', 'id': '', 'extra': {'room': 7}}
@@ -36,8 +36,8 @@ class Fields:
     drop_rest: bool = False
 
     def __post_init__(self) -> None:
-        _validate.one_of("user", self.user, WAYS)
-        _validate.one_of("id", self.id, WAYS)
+        _validate.one_of("user", self.user, POLICIES)
+        _validate.one_of("id", self.id, POLICIES)
 
     def released(self, utterance: Utterance, vault: Vault) -> dict[str, Any]:
         """The fields of the released utterance."""
@@ -52,14 +52,14 @@ class Fields:
             for name in extra:
                 if name not in self.keep:
                     raise InvalidInput(
-                        f"Expected no other fields than those named to be kept, got {name!r}; "
+                        f"Expected no fields other than those to keep, got {name!r}: "
                         f"keep it if it is harmless (--keep {name}), or drop the rest "
                         "(--drop-rest)."
                     )
         return {name: value for name, value in extra.items() if name in self.keep}
 
     def not_covered(self) -> tuple[str, ...]:
-        """What of this no epsilon pays for."""
+        """The released fields that no epsilon covers."""
         kept = sorted(self.keep) + [
             name for name, way in (("user", self.user), ("id", self.id)) if way == "keep"
         ]

@@ -1,10 +1,10 @@
-"""The release manifest: what was released, how, and what it costs, for machines to check.
+"""The release manifest: what was released, how, and at what cost, in machine-checkable form.
 
-It is the run.json of the verb, in two parts. What may be shared: configuration, versions, seed
-policy, ledgers, guarantees, claims and the hash of the output. What is kept in private/: the name,
-size and keyed hash of the input, exact counts, timings and examples. A plain hash of the input
-would tell a name to whoever tries out all names. `verify` recomputes the hashes and derives every
-guarantee again from the ledgers.
+It is the run.json of the verb, in two parts. Public: configuration, versions, seed policy, ledgers,
+guarantees, claims and the hash of the output. Private (in private/): name, size and keyed hash of
+the input, exact counts, timings and examples. The input hash is keyed because a plain hash could be
+reversed by trying candidates. `verify` recomputes the hashes and derives every guarantee again from
+the ledgers.
 """
 
 import hashlib
@@ -25,10 +25,10 @@ from sottovoce.privacy.ledger import Ledger
 
 SUFFIX = ".run.json"
 PUBLIC = ("configuration", "output", "release", "shards", "sha256")
-"""What a release shares besides what every run shares. Types, places and numbers of private values
-may be known by the terms of its guarantee, and the release shows the rest."""
+"""Public fields of a release in addition to those of every run. The guarantee allows the types,
+positions and number of private values to be known; the release itself shows the rest."""
 _CHUNK = 1 << 20
-assert ReplacedValues.kind  # Reading a ledger needs the kinds of its facts to be known.
+assert ReplacedValues.kind  # Imported to register the fact kind that ledgers refer to.
 
 
 def manifest(
@@ -40,9 +40,9 @@ def manifest(
     seconds: float,
     folder: RunFolder | None = None,
 ) -> dict[str, Any]:
-    """The manifest of a finished release; `output` is the file as it will be published.
+    """The manifest of a finished release; `output` is the file before it is renamed.
 
-    `folder` has the key for the hash of the input.
+    `folder` holds the key for the hash of the input.
     """
     unit = list(statement.guarantees)[-1]
     claims = {
@@ -57,29 +57,29 @@ def manifest(
         "seed": deid.to_json()["random_numbers"],
         "input": _input(source, folder),
         "made_with": {"detector": fingerprint(deid.detector)},
-        "output": described(output),
+        "output": describe_file(output),
         "guarantee": statement.guarantees[unit].to_json(),
         "claimed": claims,
         "ledger": statement.ledgers[unit].to_json(),
         "release": statement.to_json(),
         "metrics": {
-            "utterances": deid.tally.utterances,
-            "users": deid.tally.users,
-            "replaced": dict(sorted(deid.tally.tokens.items())),
+            "utterances": deid.unit_counts.utterances,
+            "users": deid.unit_counts.users,
+            "replaced": dict(sorted(deid.unit_counts.tokens.items())),
         },
         "timings": {"seconds": round(seconds, 3)},
     }
     return content
 
 
-def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The content with its own hash, made anew."""
+def with_hash(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content with its recomputed hash."""
     rest = {key: value for key, value in content.items() if key != "sha256"}
-    return rest | {"sha256": _own_hash(rest)}
+    return rest | {"sha256": _content_hash(rest)}
 
 
-def described(path: str | Path) -> dict[str, Any]:
-    """Name, size and SHA-256 of a file; a stream has none of them."""
+def describe_file(path: str | Path) -> dict[str, Any]:
+    """Name, size and SHA-256 of a file; None for a stream."""
     if str(path) == "-":
         return {"name": "-", "bytes": None, "sha256": None}
     digest, size = hashlib.sha256(), 0
@@ -91,19 +91,19 @@ def described(path: str | Path) -> dict[str, Any]:
 
 
 def write_manifest(folder: RunFolder, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Write both parts; return the content with the hash of what is public."""
+    """Write both parts; return the content with the hash of the public part."""
     public, _ = folder.split(content, publish=PUBLIC)
-    content = {**content, "sha256": sealed(public)["sha256"]}
-    # Whoever alters what is public can make its hash anew, but not the one with the key.
+    content = {**content, "sha256": with_hash(public)["sha256"]}
+    # An editor of the public part can recompute its hash, but not the keyed one.
     folder.write_run({**content, "seal": _seal(folder, content["sha256"])}, publish=PUBLIC)
     return content
 
 
 def verify(output: str | Path, *, source: str | Path | None = None) -> dict[str, Any]:
-    """Check a released file (and its original, if given) against its manifest; return that.
+    """Check a released file (and its original, if given) against its manifest; return the manifest.
 
-    Any difference is refused with a sentence that names it. A manifest that somebody wrote anew
-    from end to end is noticed where its private folder is; elsewhere only what does not fit is.
+    Any mismatch raises an error that names it. A fully rewritten manifest is detected where the
+    private folder is available; elsewhere only inconsistencies are.
     """
     path = Path(f"{output}{SUFFIX}")
     if not path.is_file():
@@ -112,8 +112,10 @@ def verify(output: str | Path, *, source: str | Path | None = None) -> dict[str,
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         stated = content.pop("sha256")
-        if stated != _own_hash(content):
-            raise InvalidInput(f"{path}: Expected the manifest as it was written; it was altered.")
+        if stated != _content_hash(content):
+            raise InvalidInput(
+                f"{path}: Expected the manifest as it was written, got an altered one."
+            )
         _check_file(path, "output", content["output"], output)
         if source is not None:
             _check_input(folder, content, source)
@@ -121,8 +123,8 @@ def verify(output: str | Path, *, source: str | Path | None = None) -> dict[str,
         seal = folder.private_part().get("seal")
         if seal is not None and seal != _seal(folder, stated):
             raise InvalidInput(
-                f"{path}: Expected the manifest that this folder was sealed with; it was altered, "
-                "and its hash made anew."
+                f"{path}: Expected the manifest that this folder was sealed with, got one that was "
+                "altered and its hash recomputed."
             )
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as problem:
         raise InvalidInput(f"{path}: Expected a release manifest, but {problem!r}.") from problem
@@ -130,23 +132,22 @@ def verify(output: str | Path, *, source: str | Path | None = None) -> dict[str,
 
 
 def _check_guarantees(path: Path, content: Mapping[str, Any]) -> None:
-    """Every guarantee is the one that its ledger gives, and the first of all is one of them."""
+    """Check that each guarantee follows from its ledger, and that the headline is the last one."""
     stated, ledgers = content["release"]["guarantees"], content["release"]["ledgers"]
     if not stated or {*stated} != {*ledgers}:
-        raise InvalidInput(f"{path}: Expected a ledger beside every guarantee, got others.")
+        raise InvalidInput(f"{path}: Expected one ledger for every guarantee, got others.")
     for unit, each in ledgers.items():
-        said, ledger = Guarantee.from_json(stated[unit]), Ledger.from_json(each)
-        derived = ledger.guarantee(said.delta)
-        if derived != said or unit != str(ledger.unit):
+        claimed, ledger = Guarantee.from_json(stated[unit]), Ledger.from_json(each)
+        derived = ledger.guarantee(claimed.delta)
+        if derived != claimed or unit != str(ledger.unit):
             raise InvalidInput(
                 f"{path}: Expected the guarantee to one {unit} that its ledger gives, "
-                f"epsilon {derived.epsilon:g}, got epsilon {said.epsilon:g}."
+                f"epsilon {derived.epsilon:g}, got epsilon {claimed.epsilon:g}."
             )
     last = list(stated)[-1]
     if content["guarantee"] != stated[last] or content["ledger"] != ledgers[last]:
         raise InvalidInput(
-            f"{path}: Expected the guarantee to one {last} to stand first, as the release states "
-            "it, got another one."
+            f"{path}: Expected the headline guarantee to be the one to one {last}, got another."
         )
 
 
@@ -169,11 +170,11 @@ def _check_input(folder: RunFolder, public: Mapping[str, Any], source: str | Pat
     part = folder.private_part()
     if not part:
         raise InvalidInput(
-            f"Expected what is kept of the input in {folder.path / 'private'}, found nothing: only "
-            "who has the private folder can check the original."
+            f"Expected the hash of the input in {folder.path / 'private'}, got nothing: the "
+            "original can only be checked with the private folder."
         )
     if part["input"]["hmac"] is None:
-        raise InvalidInput("The input was a stream, so there is nothing to check.")
+        raise InvalidInput("Expected an input file to check, got a stream.")
     if not folder.verify_hash(source, part["input"]["hmac"]):
         raise InvalidInput(
             f"Expected {source} to be the input that the manifest describes "
@@ -181,19 +182,19 @@ def _check_input(folder: RunFolder, public: Mapping[str, Any], source: str | Pat
         )
 
 
-def _check_file(manifest_path: Path, role: str, said: Mapping[str, Any], path: str | Path) -> None:
-    if said["sha256"] is None:
-        raise InvalidInput(
-            f"{manifest_path}: The {role} was a stream, so there is nothing to check."
-        )
-    found = described(path)
-    if found["sha256"] != said["sha256"]:
+def _check_file(
+    manifest_path: Path, role: str, stated: Mapping[str, Any], path: str | Path
+) -> None:
+    if stated["sha256"] is None:
+        raise InvalidInput(f"{manifest_path}: Expected an {role} file to check, got a stream.")
+    found = describe_file(path)
+    if found["sha256"] != stated["sha256"]:
         raise InvalidInput(
             f"Expected {path} to be the {role} that the manifest describes "
-            f"({said['bytes']} bytes, SHA-256 {said['sha256'][:12]}...), got another file "
+            f"({stated['bytes']} bytes, SHA-256 {stated['sha256'][:12]}...), got another file "
             f"({found['bytes']} bytes, SHA-256 {found['sha256'][:12]}...)."
         )
 
 
-def _own_hash(content: Mapping[str, Any]) -> str:
+def _content_hash(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

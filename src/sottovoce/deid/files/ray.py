@@ -1,9 +1,9 @@
-"""Corpora that outgrow a machine: the same release over the blocks of a Ray dataset.
+"""Large corpora: release the blocks of a Ray dataset.
 
-Two passes: the first counts what is private, so that the statement is known before anything is
-released; the second replaces. Every worker makes its own de-identifier, with random numbers from
-its own operating system. The result is computed once and kept: a lazy dataset that were run twice
-would release everything twice, and cost twice.
+Two passes: the first counts private values, so that the statement is known before anything is
+released; the second replaces them. Every worker builds its own de-identifier, with randomness from
+its own operating system. The result is materialised: a lazy dataset that is evaluated twice would
+release everything twice, and cost twice.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from ray.data import Dataset
 
-_TWICE = "rows that the dataset has in one of its two passes alone: both have to read the same"
+_TWO_PASSES = "rows that the dataset has in only one of its two passes: both have to read the same"
 Make = Callable[[], Deidentifier]
 
 
@@ -32,21 +32,21 @@ def release_dataset(
     workers: int = 2,
     check: Callable[[ReleaseStatement], None] | None = None,
 ) -> "tuple[Dataset, ReleaseStatement]":
-    """Release a dataset with de-identifiers that `make` makes in each worker.
+    """Release a dataset with de-identifiers that `make` builds in each worker.
 
-    `check` sees the statement before anything is released and may refuse by raising.
+    `check` receives the statement before anything is released, and may raise to refuse it.
     """
     chosen = columns or TextColumns()
     deid = make()
     if chosen.user and deid.fields.user == "pseudonym" and deid.resources.vault is None:
         raise InvalidInput(
-            "Expected a vault with a key for the pseudonyms of users, got none: every worker would "
-            "make up its own."
+            "Expected a vault with a key for user pseudonyms, got none: pass one, or every worker "
+            "would use its own key."
         )
     counted = _mapped(dataset, _Counting, make, chosen, workers)
     for rows in _counted(counted):
         deid.count(rows)
-    for sentence in (*chosen.not_covered(), _TWICE):
+    for sentence in (*chosen.not_covered(), _TWO_PASSES):
         deid.leave_uncovered(sentence)
     statement = deid.statement()
     if check is not None:
@@ -58,7 +58,7 @@ def release_dataset(
 def _mapped(
     dataset: "Dataset", work: type, make: Make, columns: TextColumns, workers: int
 ) -> "Dataset":
-    """Run the work in actors, which load the detector once; one of them is enough to go on."""
+    """Run a pass in actors, each of which loads the detector once."""
     from ray.data import ActorPoolStrategy
 
     return dataset.map_batches(
@@ -70,7 +70,7 @@ def _mapped(
 
 
 class _Counting:
-    """What a worker does in the first pass: types of the private values, row by row."""
+    """First pass: count the types of the private values in each row."""
 
     def __init__(self, make: Make, columns: TextColumns) -> None:
         self._deid, self._columns = make(), columns
@@ -92,7 +92,7 @@ class _Counting:
 
 
 class _Releasing:
-    """What a worker does in the second pass."""
+    """Second pass: release the rows."""
 
     def __init__(self, make: Make, columns: TextColumns) -> None:
         self._deid, self._columns = make(), columns
@@ -102,7 +102,7 @@ class _Releasing:
 
 
 def _counted(counted: Any) -> Iterator[Rows]:
-    """What the workers have counted; rows of the release 0 belong to this one."""
+    """The workers' counts; release 0 stands for the current release."""
     (call,) = random_numbers(1)
     for batch in counted.iter_batches(batch_format="pyarrow"):
         yield Rows(

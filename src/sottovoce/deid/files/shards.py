@@ -1,8 +1,8 @@
-"""A folder of files, released file by file: what is finished is not done again.
+"""Release a folder of files, shard by shard; finished shards are skipped on resume.
 
-Each shard is released like a file of its own, with its own manifest. After a crash the shards whose
-manifest still fits (the same input, the same configuration, an unaltered output) are skipped. An
-utterance or a user may be in several shards, so the statement is made of the records of all.
+Each shard is released as a separate file with its own manifest. After a crash, shards whose
+manifest is still valid (same input, same configuration, unaltered output) are skipped. An utterance
+or a user may occur in several shards, so the statement is derived from the records of all of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,14 +29,16 @@ def release_shards(
 ) -> dict[str, Any]:
     """Release every reader's file under its own name into `folder`; return the joint manifest.
 
-    `make` makes a fresh de-identifier for each shard, always of the same configuration.
+    `make` builds a new de-identifier for each shard, always with the same configuration.
     """
     target = Path(folder)
     names = [Path(reader.path).name for reader in readers]
     if len({*names}) != len(names) or not names:
-        raise InvalidInput("Expected at least one shard, and another name for each.")
+        raise InvalidInput(f"Expected at least one shard, with unique names, got {names}.")
     if RUN in (f"{name}.json" for name in names):
-        raise InvalidInput("Expected a shard of another name than run: run.json is the folder's.")
+        raise InvalidInput(
+            "Expected a shard not named run, got one: run.json belongs to the folder."
+        )
     if target.exists() and not target.is_dir():
         raise InvalidInput(f"Expected a folder to write to, got the file {target}.")
     target.mkdir(exist_ok=True)
@@ -50,7 +52,7 @@ def release_shards(
         resumed += done is not None
         manifests.append(done or release(deid, reader, target / name))
     joint = make()
-    # Also of shards that are not among the readers any more: they were released with the rest.
+    # Including shards whose readers are gone: they were part of the release.
     for record in sorted(folder_of_run.private_folder.glob(f"*{RECORD}")):
         joint.absorb(record_of(target / record.name.removesuffix(RECORD)))
     statement = joint.statement()
@@ -78,19 +80,19 @@ def release_shards(
 
 
 def _call(folder: RunFolder) -> int:
-    """The number of the release in this folder: the same after an interruption, secret outside."""
+    """The id of the release in this folder: stable across restarts, secret to others."""
     return int(folder.keyed_hash_of([b"one release"])[:16], 16)
 
 
 def _finished(deid: Deidentifier, reader: Reader, output: Path) -> dict[str, Any] | None:
-    """The manifest of a shard that was released before, if it still fits."""
+    """The manifest of a shard that was released before, if it is still valid."""
     try:
         content = verify(output, source=reader.path)
         record_of(output)
     except (InvalidInput, OSError):
         return None
-    mine, its = deid.to_json(), content["configuration"]
-    # Mechanisms are made as types are met, so a finished run knows more of them.
-    same = all(mine[key] == its.get(key) for key in mine if key != "mechanisms")
+    current, stored = deid.to_json(), content["configuration"]
+    # Mechanisms are created on first use, so a finished run has more of them.
+    same = all(current[key] == stored.get(key) for key in current if key != "mechanisms")
     same &= content.get("made_with") == {"detector": fingerprint(deid.detector)}
     return content if same else None

@@ -1,7 +1,7 @@
-"""Tables in memory: Arrow in and out, and pandas by way of Arrow.
+"""Tables in memory: Arrow in and out, and pandas via Arrow.
 
-Only the columns that are named come out: the released text, the user under a pseudonym, and what
-was asked to be kept. A column that nobody named may hold anything.
+Only named columns are released: the text, the pseudonymised user, and the columns to keep. Any
+other column might hold private data.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TextColumns:
-    """The columns to release: text, perhaps the user, and others as they are."""
+    """The columns to release: the text, optionally the user, and others unchanged."""
 
     text: str = "text"
     user: str | None = None
@@ -34,13 +34,13 @@ class TextColumns:
                 )
 
     def not_covered(self) -> tuple[str, ...]:
-        """What of this no epsilon pays for."""
+        """The released columns that no epsilon covers."""
         names = ", ".join(self.keep)
         return (f"columns released as they are: {names}",) if self.keep else ()
 
 
 def utterances_of(table: "pa.Table", columns: TextColumns) -> list[Utterance | None]:
-    """One utterance a row; None where there is no text."""
+    """One utterance per row; None where there is no text."""
     columns.check(table.column_names)
     texts = table.column(columns.text).to_pylist()
     users = table.column(columns.user).to_pylist() if columns.user else [""] * len(texts)
@@ -58,7 +58,7 @@ def utterances_of(table: "pa.Table", columns: TextColumns) -> list[Utterance | N
 def release_arrow(
     deid: Deidentifier, table: "pa.Table", columns: TextColumns | None = None
 ) -> "pa.Table":
-    """Release the text of a table; rows without text stay without.
+    """Release the text of a table; rows without text stay empty.
 
     >>> import pyarrow as pa
     >>> from sottovoce.deid import Setting
@@ -75,13 +75,13 @@ def release_arrow(
     for sentence in chosen.not_covered():
         deid.leave_uncovered(sentence)
     released = iter(deid.release_all(row for row in rows if row is not None))
-    told = [None if row is None else next(released).utterance for row in rows]
+    outputs = [None if row is None else next(released).utterance for row in rows]
     out: dict[str, Any] = {
-        chosen.text: pa.array([None if row is None else row.text for row in told], pa.string())
+        chosen.text: pa.array([None if row is None else row.text for row in outputs], pa.string())
     }
     if chosen.user:
         out[chosen.user] = pa.array(
-            [None if row is None else row.user for row in told], pa.string()
+            [None if row is None else row.user for row in outputs], pa.string()
         )
     return pa.table(out | {name: table.column(name) for name in chosen.keep})
 
@@ -89,7 +89,7 @@ def release_arrow(
 def release_frame(
     deid: Deidentifier, frame: "pd.DataFrame", columns: TextColumns | None = None
 ) -> "pd.DataFrame":
-    """The same for a pandas frame."""
+    """Like `release_arrow`, for a pandas frame."""
     import pyarrow as pa
 
     table = pa.Table.from_pandas(frame, preserve_index=False)

@@ -1,36 +1,36 @@
-"""Replacing private values: mechanisms, one a file, and the surrogates they draw from."""
+"""Replacement of private values: mechanisms, one per file, and the surrogates they draw from."""
 
 from sottovoce.deid.replace.dates import DateShift
 from sottovoce.deid.replace.histogram import PrivateHistogram
 from sottovoce.deid.replace.kernel import Kernel
 from sottovoce.deid.replace.mechanism import Cost, Mechanism, Scope, channel_epsilon
-from sottovoce.deid.replace.numbers import SameForm
+from sottovoce.deid.replace.numbers import FormatPreserving
 from sottovoce.deid.replace.placeholders import Placeholder
 from sottovoce.deid.replace.public import public_surrogates
 from sottovoce.deid.replace.response import TruncatedResponse
 from sottovoce.deid.replace.semantic import SemanticExponential
-from sottovoce.deid.replace.surrogates import Surrogates, even, from_corpus, read_surrogates
+from sottovoce.deid.replace.surrogates import Surrogates, from_corpus, read_surrogates, uniform
 from sottovoce.deid.replace.vault import Consistent, Vault
-from sottovoce.deid.replace.within_class import Alike
+from sottovoce.deid.replace.within_class import WithinClass
 
 __all__ = [
-    "Alike",
     "Consistent",
     "Cost",
     "DateShift",
+    "FormatPreserving",
     "Kernel",
     "Mechanism",
     "Placeholder",
     "PrivateHistogram",
-    "SameForm",
     "Scope",
     "SemanticExponential",
     "Surrogates",
     "TruncatedResponse",
     "Vault",
+    "WithinClass",
     "channel_epsilon",
-    "even",
     "from_corpus",
     "public_surrogates",
     "read_surrogates",
+    "uniform",
 ]

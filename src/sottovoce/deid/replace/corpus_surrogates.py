@@ -1,7 +1,7 @@
 """Value dissociation: surrogates counted in the corpus that is to be released.
 
-A first pass over the corpus collects what the detector finds. Taken as they are, the counts depend
-on the private values, and the statement will say so; through a private histogram they are paid for.
+A first pass over the corpus collects the values that the detector finds. Raw counts depend on the
+private values, and the statement says so; counts from a private histogram have a stated cost.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ _BATCH = 512
 def counted_surrogates(
     utterances: Iterable[Utterance], detector: Detector
 ) -> dict[str, Surrogates]:
-    """The values of every type by their frequency: no guarantee comes with them.
+    """The values of each type with their frequencies, without any guarantee.
 
     >>> from sottovoce.deid.detect import Gazetteer
     >>> from sottovoce.deid.detect.detector import utterance_of
@@ -44,10 +44,10 @@ def private_surrogates(
     delta: float,
     source: NoiseSource,
 ) -> dict[str, Surrogates]:
-    """The same through one private histogram a type, one value a user.
+    """The values of each type from a private histogram, with one value per user.
 
-    A type with too few users keeps its public list. That it had too few is an output of the
-    histogram as well, so the cost stays.
+    A type with too few users keeps its public list. That it had too few is also an output of the
+    histogram, so the cost is the same.
     """
     histograms: dict[str, PrivateHistogram] = {}
     for kind, user, value in _values(utterances, detector):
@@ -69,9 +69,10 @@ def _released(histogram: PrivateHistogram, source: NoiseSource, kind: str) -> Su
 
 
 def _values(utterances: Iterable[Utterance], detector: Detector) -> Iterator[tuple[str, str, str]]:
-    """Type, user and value of everything that the detector finds and that has a public list.
+    """Type, user and value of every detected value whose type has a public list.
 
-    The other types (messages, numbers) would show private text as somebody else's surrogate.
+    Other types (messages, numbers) would disclose private text as a surrogate of someone else's
+    value.
     """
     source = iter(utterances)
     while batch := list(islice(source, _BATCH)):

@@ -1,7 +1,7 @@
-"""Dates shifted by one secret number of days a user: intervals stay right, the days do not.
+"""Shift dates by one secret number of days per user: intervals are preserved, dates are not.
 
-Analysts need to know that two events lie a week apart; that is just what is released. The shift
-hides a date from whoever knows no other date of the same user, and no epsilon can be stated.
+Analysts need to know that two events are a week apart, so intervals are released exactly. The shift
+hides a date only from readers who know no other date of the same user; no epsilon can be stated.
 """
 
 import re
@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 
 from sottovoce import _validate
 from sottovoce.corpora.synthetic import lexicon
-from sottovoce.deid.replace.letters import in_case_of
+from sottovoce.deid.replace.letters import match_case
 from sottovoce.deid.replace.mechanism import Cost, Scope
 from sottovoce.deid.replace.vault import Vault
 from sottovoce.privacy.noise import NoiseSource
 
 _MONTHS = lexicon("month")
 _WEEKDAYS = lexicon("weekday")
-_LEAP_YEAR = 2024  # Stands in where a date has no year, so that 29 February exists.
+_LEAP_YEAR = 2024  # Assumed when a date has no year, so that 29 February is valid.
 _ISO = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})")
 _SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
 _NAMED = re.compile(rf"({'|'.join(_MONTHS)}) (\d{{1,2}})(?:st|nd|rd|th)?(?:(,?) (\d{{4}}))?")
@@ -27,7 +27,7 @@ _NAMED = re.compile(rf"({'|'.join(_MONTHS)}) (\d{{1,2}})(?:st|nd|rd|th)?(?:(,?) 
 
 @dataclass(frozen=True, kw_only=True)
 class DateShift:
-    """Shifts the dates that it can read; the others become a placeholder.
+    """Shifts the dates that it can parse; others become a placeholder.
 
     >>> shift = DateShift(vault=Vault(bytes(32), within="user"), placeholder="[DATE]")
     >>> scope = Scope(type="DATE", user="u1")
@@ -47,7 +47,7 @@ class DateShift:
 
     def shift(self, scope: Scope) -> int:
         """Days to add, from -days to days but never 0."""
-        drawn = self.vault.number("date shift", self.vault.scope_name(scope)) % (2 * self.days)
+        drawn = self.vault.prf("date shift", self.vault.scope_name(scope)) % (2 * self.days)
         return drawn - self.days if drawn < self.days else drawn - self.days + 1
 
     def replace(
@@ -62,21 +62,21 @@ class DateShift:
         plain = value.lower()
         if plain in _WEEKDAYS:
             moved = _WEEKDAYS[(_WEEKDAYS.index(plain) + days) % 7]
-            return in_case_of(moved, value)
+            return match_case(moved, value)
         for form, read in _FORMS:
             found = form.fullmatch(plain)
             if found:
                 try:
-                    return in_case_of(read(found, timedelta(days=days)), value)
+                    return match_case(read(found, timedelta(days=days)), value)
                 except (ValueError, OverflowError):
-                    break  # No such day: 31 February.
+                    break  # Invalid date, such as 31 February.
         return self.placeholder
 
     def cost(self) -> Cost:
         return Cost(
             why_none=(
-                "all dates of a user are shifted alike, so the time between two of them is "
-                "released as it is"
+                "all dates of a user are shifted by the same number of days, so the time between "
+                "two of them is released as it is"
             )
         )
 

@@ -1,8 +1,8 @@
-"""Surrogates counted in the corpus itself, but privately: a thresholded Laplace histogram.
+"""Surrogates counted privately in the corpus: a thresholded Laplace histogram.
 
-Every user gives one value a type; Laplace noise of scale 1/epsilon is added to the counts of the
-values that occur, and what stays below 1 + ln(1/(2 delta))/epsilon is dropped, so that a value of
-one user alone appears with probability at most delta. Replacing a user (or one token) moves two
+Every user contributes one value per type. Laplace noise of scale 1/epsilon is added to the counts
+of the values that occur, and noisy counts below 1 + ln(1/(2 delta))/epsilon are dropped, so a value
+of a single user appears with probability at most delta. Replacing a user (or one token) changes two
 counts, hence the release costs 2 epsilon and 2 delta.
 """
 
@@ -22,7 +22,7 @@ from sottovoce.privacy.recipes.deid import histogram_threshold
 
 
 class PrivateHistogram:
-    """Counts at most one value a user, and releases the counts once.
+    """Counts at most one value per user, and releases the counts once.
 
     >>> counted = PrivateHistogram(epsilon=1.0, delta=1e-6)
     >>> for number in range(200):
@@ -35,24 +35,24 @@ class PrivateHistogram:
         self.epsilon = _validate.positive("histogram epsilon", epsilon)
         self.delta = _validate.positive("histogram delta", delta)
         self._counts: Counter[str] = Counter()
-        self._heard: set[str] = set()
+        self._users: set[str] = set()
         self._released = False
 
     @property
     def cost(self) -> dict[str, float]:
-        """What the release costs when one user or one token is replaced by another."""
+        """The cost of the release under replacement of one user or one token."""
         return {"epsilon": 2 * self.epsilon, "delta": 2 * self.delta}
 
     def add(self, user: str, value: str) -> None:
-        """Count the first value of a user; the others of the same user are not counted."""
+        """Count the first value of a user; later values of the same user are ignored."""
         user = unicodedata.normalize("NFKC", user).strip()
         if not user:
             raise InvalidInput(
-                "Expected a user for every value of a private histogram, got none; without users "
-                "nobody knows how often one person was counted."
+                "Expected a user for every value of a private histogram, got none: name the users, "
+                "since each may be counted only once."
             )
-        if user not in self._heard:
-            self._heard.add(user)
+        if user not in self._users:
+            self._users.add(user)
             self._counts[canonical(value)] += 1
 
     def add_all(self, pairs: Iterable[tuple[str, str]]) -> None:
@@ -60,9 +60,9 @@ class PrivateHistogram:
             self.add(user, value)
 
     def release(self, source: NoiseSource, kind: str) -> Surrogates:
-        """The noisy histogram as a list of surrogates; once, because each release costs."""
+        """The noisy histogram as a surrogate list; only once, because each release costs."""
         if self._released:
-            raise InvalidInput("Expected one release of a private histogram, got a second.")
+            raise InvalidInput("Expected only one release of a private histogram, got a second.")
         self._released = True
         values = sorted(self._counts)
         if not values:
@@ -74,7 +74,7 @@ class PrivateHistogram:
         if len(kept) < 2:
             raise InvalidInput(
                 f"Expected at least two values of {kind} above the threshold of {threshold:.1f} "
-                f"users, got {len(kept)}; use a public list."
+                f"users, got {len(kept)}: use a public list."
             )
         return Surrogates(
             tuple(value for value, _ in kept),

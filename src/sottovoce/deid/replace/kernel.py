@@ -1,8 +1,8 @@
-"""The token kernel of Adelani et al.: keep a value with probability 1-p, else draw it from pi.
+"""The token kernel of Adelani et al.: keep a value with probability 1-p, else draw from pi.
 
-M(y|x) = (1-p)[y=x] + p pi(y), hence epsilon = ln(1 + (1-p)/(p pi_min)), and the inverse
-p = 1 / (1 + (e^epsilon - 1) pi_min). A value outside the list could not be the surrogate of
-anything, so it is always replaced; epsilon stays the same.
+M(y|x) = (1-p)[y=x] + p pi(y), hence epsilon = ln(1 + (1-p)/(p pi_min)), and inversely p = 1 / (1 +
+(e^epsilon - 1) pi_min). A value outside the list is never a surrogate of another value, so it is
+always replaced; epsilon stays the same.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sottovoce import _validate
-from sottovoce.deid.replace.letters import canonical, in_case_of
-from sottovoce.deid.replace.mechanism import Cost, Scope, public_forms, sources
+from sottovoce.deid.replace.letters import canonical, match_case
+from sottovoce.deid.replace.mechanism import Cost, Scope, form_assumptions, source_cost
 from sottovoce.deid.replace.surrogates import Surrogates
 from sottovoce.privacy.noise import NoiseSource, keep_or_replace
 from sottovoce.privacy.recipes.deid import replace_probability
@@ -19,10 +19,10 @@ from sottovoce.privacy.recipes.deid import replace_probability
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """Replaces whole values, or the words of values, by surrogates.
+    """Replaces whole values, or each word of a value, by surrogates.
 
-    >>> from sottovoce.deid.replace.surrogates import even
-    >>> kernel = Kernel.for_epsilon(1.0, even(["rome", "oslo", "lima", "bern"]))
+    >>> from sottovoce.deid.replace.surrogates import uniform
+    >>> kernel = Kernel.for_epsilon(1.0, uniform(["rome", "oslo", "lima", "bern"]))
     >>> round(kernel.p, 6)
     0.699511
     """
@@ -40,8 +40,8 @@ class Kernel:
     def for_epsilon(
         cls, epsilon: float, surrogates: Surrogates, *, whole: bool = True, keep_case: bool = True
     ) -> "Kernel":
-        """The kernel that keeps as much as one value may cost."""
-        p = replace_probability(epsilon, surrogates.least)
+        """The kernel with the largest keep probability at this epsilon."""
+        p = replace_probability(epsilon, surrogates.min_probability)
         return cls(surrogates=surrogates, p=p, whole=whole, keep_case=keep_case)
 
     def replace(
@@ -59,7 +59,7 @@ class Kernel:
                         outputs[place] = value
         if not self.keep_case:
             return outputs
-        return [in_case_of(out, value) for out, value in zip(outputs, values, strict=True)]
+        return [match_case(out, value) for out, value in zip(outputs, values, strict=True)]
 
     def channel(self, value: str) -> dict[str, float]:
         """M(.|value), in canonical form."""
@@ -72,12 +72,12 @@ class Kernel:
     def cost(self) -> Cost:
         return Cost(
             replace_probability=self.p,
-            smallest_probability=self.surrogates.least,
+            smallest_probability=self.surrogates.min_probability,
             assumptions=(
-                *public_forms(whole=self.whole, keep_case=self.keep_case),
+                *form_assumptions(whole=self.whole, keep_case=self.keep_case),
                 *self.surrogates.assumptions,
             ),
-            **sources(self.surrogates),
+            **source_cost(self.surrogates),
         )
 
     def to_json(self) -> dict[str, Any]:

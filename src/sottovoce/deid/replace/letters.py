@@ -1,12 +1,12 @@
-"""Letter case: a surrogate takes the case of what it replaces, in one of three patterns.
+"""Letter case: a surrogate takes the case pattern of the value it replaces, one of three.
 
-The pattern is released with the value. Everything finer (a capital inside a word) would let a kept
-value be told from a surrogate, so kept values are written in their pattern too.
+The pattern is released with the value. Finer case (a capital inside a word) would distinguish a
+kept value from a surrogate, so kept values are normalised to their pattern too.
 """
 
 
 def canonical(value: str) -> str:
-    """The form in which values are looked up: lower case, single blanks.
+    """The lookup form of a value: lower case, single blanks.
 
     >>> canonical("New  York")
     'new york'
@@ -14,10 +14,10 @@ def canonical(value: str) -> str:
     return " ".join(value.lower().split())
 
 
-def in_case_of(value: str, pattern: str) -> str:
-    """Write `value` in capitals, with initials, or as it is in the list, as `pattern` is written.
+def match_case(value: str, pattern: str) -> str:
+    """Write `value` in the case pattern of `pattern`: capitals, initials, or unchanged.
 
-    >>> in_case_of("london", "PARIS"), in_case_of("new york", "Paris"), in_case_of("london", "rome")
+    >>> match_case("london", "PARIS"), match_case("new york", "Paris"), match_case("london", "rome")
     ('LONDON', 'New York', 'london')
     """
     if pattern[:1].islower() or not pattern[:1].isalpha():

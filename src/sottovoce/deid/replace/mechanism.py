@@ -1,8 +1,8 @@
-"""What a replacement mechanism is: private values of one type in, values to release out.
+"""The interface of a replacement mechanism: private values of one type in, released values out.
 
-A mechanism knows its own channel exactly, M(y|x) for every x and y. Its privacy loss is derived
-from the channel, tests check it against the channel by brute force, and attacks use the channel as
-a well-informed reader would.
+A mechanism knows its exact channel M(y|x) for every x and y. Its privacy loss is derived from the
+channel, tests verify the loss against the channel by brute force, and attacks use the channel as a
+well-informed attacker would.
 """
 
 import math
@@ -17,14 +17,14 @@ from sottovoce.privacy.facts import SurrogateSource
 from sottovoce.privacy.noise import NoiseSource
 
 SAME_CASE = (
-    "epsilon compares private values written alike (small letters, initials, capitals): which is "
-    "released"
+    "epsilon compares private values of the same letter case (lower case, initials, capitals): the "
+    "case is released"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """Within what consistent mechanisms are consistent: whose value it is, and what kind."""
+    """The scope of consistency: the type, the user and the document of a value."""
 
     type: str
     user: str = ""
@@ -33,11 +33,11 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What one replaced value costs, in the terms of the ledger.
+    """The cost of one replaced value, in ledger terms.
 
-    Either the kernel (1-p)[y=x] + p pi(y), by p and the least pi of a possible input, or a pure
-    epsilon; or neither, with the reason why no epsilon holds. `reveals` says what of a value is
-    released besides. Where the surrogates come from is part of the cost, whatever the mechanism.
+    Either the kernel (1-p)[y=x] + p pi(y), given by p and the smallest pi of a possible input, or a
+    pure epsilon; or neither, with the reason why no epsilon holds. `reveals` lists what else is
+    released about a value. The origin of the surrogates is part of the cost of every mechanism.
     """
 
     replace_probability: float = 1.0
@@ -50,7 +50,7 @@ class Cost:
     histogram_epsilon: float = 0.0
     histogram_delta: float = 0.0
     histogram: str = ""
-    """What tells a released histogram from all others; drawing from it again costs no more."""
+    """Identifies a released histogram; drawing from the same one again adds no cost."""
 
     def __post_init__(self) -> None:
         _validate.parse_choices(self)
@@ -68,10 +68,10 @@ class Cost:
             return math.inf
         if self.epsilon is not None:
             return self.epsilon
-        kept, told = 1 - self.replace_probability, self.replace_probability
+        kept = 1 - self.replace_probability
         if not kept:
             return 0.0
-        likelihood = told * self.smallest_probability
+        likelihood = self.replace_probability * self.smallest_probability
         return math.log1p(kept / likelihood) if likelihood else math.inf
 
     def to_json(self) -> dict[str, Any]:
@@ -79,17 +79,17 @@ class Cost:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Cost":
-        """Read what `to_json` wrote; anything else is refused.
+        """Read the output of `to_json`; anything else is rejected.
 
         >>> Cost.from_json(Cost(epsilon=1.0, reveals=("case",)).to_json())
         Cost(replace_probability=1.0, ... reveals=('case',), ...)
         """
         if {*data} != {field.name for field in fields(cls)}:
-            raise InvalidInput(f"Expected what a replaced value costs, got {sorted(data)}.")
-        told: dict[str, Any] = {
+            raise InvalidInput(f"Expected the cost of a replaced value, got {sorted(data)}.")
+        arguments: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
         }
-        return cls(**told)
+        return cls(**arguments)
 
 
 class Mechanism(Protocol):
@@ -97,26 +97,26 @@ class Mechanism(Protocol):
 
     @property
     def whole(self) -> bool:
-        """Whether it replaces a whole value at once, or each of its words."""
+        """Whether it replaces a whole value at once, rather than each of its words."""
 
     @property
     def scoped(self) -> bool:
-        """Whether it asks whose value it is; if not, it may be given no scopes."""
+        """Whether it needs scopes; if not, `scopes` may be empty."""
 
     def replace(
         self, values: Sequence[str], scopes: Sequence[Scope], source: NoiseSource
     ) -> list[str]:
-        """One output for each value; drawn anew every time, unless consistency was asked for."""
+        """One output per value; drawn independently, unless the mechanism is consistent."""
 
     def cost(self) -> Cost:
-        """What one value costs."""
+        """The cost of one value."""
 
     def to_json(self) -> dict[str, Any]:
         """Its configuration, for the release manifest."""
 
 
-def sources(listed: Surrogates) -> dict[str, Any]:
-    """What a list brings into the cost of every mechanism that draws from it."""
+def source_cost(listed: Surrogates) -> dict[str, Any]:
+    """The part of the cost that comes from a surrogate list."""
     return {
         "surrogates": listed.origin,
         "histogram_epsilon": listed.histogram.get("epsilon", 0.0),
@@ -125,12 +125,12 @@ def sources(listed: Surrogates) -> dict[str, Any]:
     }
 
 
-def public_forms(*, whole: bool, keep_case: bool) -> tuple[str, ...]:
-    """What a reader may know of a value besides its surrogate, as assumptions of a guarantee."""
+def form_assumptions(*, whole: bool, keep_case: bool) -> tuple[str, ...]:
+    """What else a reader may know about a value, as assumptions of a guarantee."""
     unit = (
         "a token is a whole value, however many words it has"
         if whole
-        else "epsilon compares private values of as many words: their number is released"
+        else "epsilon compares private values with the same number of words: it is released"
     )
     return (unit, SAME_CASE) if keep_case else (unit,)
 

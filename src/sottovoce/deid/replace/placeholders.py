@@ -1,7 +1,7 @@
-"""Placeholders: a fixed text in place of the value (redact, typed and named placeholder).
+"""Placeholders: a fixed text instead of the value (redact, typed and named placeholder).
 
-With p = 1 the output says nothing about the value. With p < 1 a kept value is never an output of
-any other input, so a reader who sees it knows it: epsilon is infinite, whatever p.
+With p = 1 the output is independent of the value. With p < 1 a kept value is never the output of
+another input, so a reader who sees it knows it is real: epsilon is infinite for any p < 1.
 """
 
 from collections.abc import Sequence
@@ -33,12 +33,12 @@ EXEMPLARS = {
     "TEXT": "hello",
     "MISC": "something",
 }
-"""The named placeholders: one exemplar a type, as in Pestian et al. (2007)."""
+"""The named placeholders: one exemplar per type, as in Pestian et al. (2007)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placeholder:
-    """Replaces a whole value, with probability p, by a fixed text.
+    """Replaces a whole value by a fixed text, with probability p.
 
     >>> hidden = Placeholder(text="[PER]")
     >>> hidden.replace(["anna", "ben lee"], [Scope(type="PER")] * 2, NoiseSource())
@@ -53,7 +53,7 @@ class Placeholder:
     def __post_init__(self) -> None:
         _validate.probability("p", self.p)
         if not self.text.strip():
-            raise InvalidInput("Expected a placeholder that can be seen, got a blank one.")
+            raise InvalidInput("Expected a visible placeholder, got a blank one.")
 
     def replace(
         self, values: Sequence[str], scopes: Sequence[Scope], source: NoiseSource

@@ -1,14 +1,14 @@
-"""The public surrogate lists of this package, by type, made of its invented word lists.
+"""The built-in public surrogate lists, by type, generated from synthetic word lists.
 
-Every list is even: the least probability, which decides epsilon, is then as large as it can be.
-Types without a list (free text, numbers) get a placeholder or other digits of the same form.
+Every list is uniform, which maximises the smallest probability and so minimises epsilon. Types
+without a list (free text, numbers) get a placeholder or random digits of the same format.
 """
 
 from collections.abc import Iterator
 from functools import cache
 
 from sottovoce.corpora.synthetic import lexicon
-from sottovoce.deid.replace.surrogates import Surrogates, even
+from sottovoce.deid.replace.surrogates import Surrogates, uniform
 
 _STREETS = ("street", "road", "avenue", "lane")
 _GROUPS = ("club", "clinic", "school", "pharmacy", "bank")
@@ -83,13 +83,13 @@ _LISTS = {
 
 @cache
 def public_surrogates(kind: str) -> Surrogates | None:
-    """The built-in list of a type; None where there is none.
+    """The built-in list of a type, or None.
 
     >>> places = public_surrogates("LOC")
-    >>> round(1 / places.least) == len(places.values)
+    >>> round(1 / places.min_probability) == len(places.values)
     True
     >>> public_surrogates("TEXT") is None
     True
     """
     values = _LISTS.get(kind)
-    return None if values is None else even(values(), f"built-in {kind}", shipped=True)
+    return None if values is None else uniform(values(), f"built-in {kind}", shipped=True)

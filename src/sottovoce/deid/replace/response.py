@@ -1,10 +1,11 @@
-"""Truncated k-ary randomised response: the same epsilon as the token kernel, far more truth.
+"""Truncated k-ary randomised response: the epsilon of the token kernel with far more kept values.
 
-Only the m most usual public candidates are ever released. A value among them is told with
-probability e^epsilon / (e^epsilon + m - 1), otherwise any of the others is; a value outside is
-replaced by any of the m. The row of a value outside is the mean of the rows inside, so no pair of
-inputs can be told apart better than two inside: the kernel with p = m / (e^epsilon + m - 1) and
-pi = 1/m states the loss exactly. m is chosen to keep the most truth under the public weights.
+Only the m most frequent public candidates are ever released. A value among them is kept with
+probability e^epsilon / (e^epsilon + m - 1), otherwise another candidate is drawn uniformly; a value
+outside is replaced by a uniform candidate. The channel row of an outside value is the mean of the
+inside rows, so no pair of inputs is easier to distinguish than two inside values: the kernel with p
+= m / (e^epsilon + m - 1) and pi = 1/m states the loss exactly. m is chosen to keep the most values
+under the public weights.
 """
 
 import math
@@ -17,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce import _validate
-from sottovoce.deid.replace.letters import canonical, in_case_of
-from sottovoce.deid.replace.mechanism import Cost, Scope, public_forms
+from sottovoce.deid.replace.letters import canonical, match_case
+from sottovoce.deid.replace.mechanism import Cost, Scope, form_assumptions
 from sottovoce.deid.replace.surrogates import Surrogates
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.facts import SurrogateSource
@@ -54,12 +55,12 @@ class TruncatedResponse:
     def for_epsilon(
         cls, epsilon: float, surrogates: Surrogates, *, whole: bool = True, keep_case: bool = True
     ) -> "TruncatedResponse":
-        """The m that keeps the most truth at this epsilon."""
+        """The mechanism whose m keeps the most values at this epsilon."""
         _validate.not_negative("epsilon", epsilon)
         if surrogates.origin is not SurrogateSource.PUBLIC or surrogates.histogram:
             raise InvalidInput(
-                "Expected public surrogates for randomised response, since the most usual ones are "
-                "shown as they are; got a list counted in the corpus."
+                "Expected public surrogates for randomised response, got a list counted in the "
+                "corpus: its most frequent values would be released."
             )
         counts = np.arange(1, len(surrogates.values) + 1)
         truth = _masses(surrogates) / (1 + (counts - 1) * math.exp(-epsilon))
@@ -79,15 +80,15 @@ class TruncatedResponse:
         self, values: Sequence[str], scopes: Sequence[Scope], source: NoiseSource
     ) -> list[str]:
         m = len(self.candidates)
-        anyone = source.integers(m, len(values)).tolist()
+        uniform = source.integers(m, len(values)).tolist()
         found = [self._index.get(canonical(value)) for value in values]
-        # For a value outside, telling the truth about a candidate drawn evenly is an even draw.
-        truth = [other if own is None else own for own, other in zip(found, anyone, strict=True)]
-        told = randomised_response(truth, m, self.epsilon, source).tolist()
-        outputs = [self.candidates[place] for place in told]
+        # For an outside value, randomised response on a uniform candidate is a uniform draw.
+        truth = [other if own is None else own for own, other in zip(found, uniform, strict=True)]
+        drawn = randomised_response(truth, m, self.epsilon, source).tolist()
+        outputs = [self.candidates[place] for place in drawn]
         if not self.keep_case:
             return outputs
-        return [in_case_of(out, value) for out, value in zip(outputs, values, strict=True)]
+        return [match_case(out, value) for out, value in zip(outputs, values, strict=True)]
 
     def channel(self, value: str) -> dict[str, float]:
         """M(.|value), in canonical form."""
@@ -104,7 +105,7 @@ class TruncatedResponse:
             replace_probability=m / (math.exp(self.epsilon) + m - 1) if self.epsilon < 700 else 0.0,
             smallest_probability=1 / m,
             assumptions=(
-                *public_forms(whole=self.whole, keep_case=self.keep_case),
+                *form_assumptions(whole=self.whole, keep_case=self.keep_case),
                 *self.assumptions,
             ),
         )
@@ -120,12 +121,12 @@ class TruncatedResponse:
 
 
 def kept_truth(count: int, epsilon: float, surrogates: Surrogates) -> float:
-    """How often the truth survives with `count` candidates, if values follow the weights."""
+    """Probability that a value is kept with `count` candidates, if values follow the weights."""
     return float(_masses(surrogates)[count - 1]) / (1 + (count - 1) * math.exp(-epsilon))
 
 
 def _masses(surrogates: Surrogates) -> NDArray[np.float64]:
-    """The share of the most usual value, of the two most usual ones, and so on."""
+    """Cumulative share of the most frequent values."""
     weights = np.sort(np.array(surrogates.weights))[::-1]
     shares: NDArray[np.float64] = np.cumsum(weights) / weights.sum()
     return shares

@@ -1,10 +1,10 @@
-"""Near neighbours rather than any value: the exponential mechanism over word vectors.
+"""Semantically close surrogates: the exponential mechanism over word vectors.
 
-M(y|x) is proportional to exp(-scale d(x, y)), with the distance d scaled to at most 1 within the
-type. That gives plain differential privacy (not metric privacy) for every pair of values of the
-type. The usual proof allows scale = epsilon / 2; here the epsilon of the finished channel is
-computed exactly, from all pairs, and the largest scale that keeps to it is taken. A value outside
-the list gets the mean of all rows, which no row exceeds.
+M(y|x) is proportional to exp(-scale d(x, y)), with the distance d normalised to at most 1 within
+the type. This gives plain differential privacy (not metric privacy) for every pair of values of the
+type. The standard proof allows scale = epsilon / 2; here the epsilon of the channel is computed
+exactly over all pairs, and the largest admissible scale is used. A value outside the list gets the
+mean of all rows, which cannot increase epsilon.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from sottovoce import _validate
 from sottovoce.corpora.wordvectors import WordVectors
-from sottovoce.deid.replace.letters import canonical, in_case_of
-from sottovoce.deid.replace.mechanism import Cost, Scope, public_forms
+from sottovoce.deid.replace.letters import canonical, match_case
+from sottovoce.deid.replace.mechanism import Cost, Scope, form_assumptions
 from sottovoce.deid.replace.surrogates import Surrogates
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.facts import SurrogateSource
 from sottovoce.privacy.noise import Categorical, NoiseSource
 
-MOST_VALUES = 4000
-"""The channel is a table of all pairs; above this it would not fit into memory."""
+MAX_VALUES = 4000
+"""The channel is a dense matrix; a larger one would not fit into memory."""
 
 Table = NDArray[np.float64]
 _PUBLIC_VECTORS = "nothing private went into the word vectors"
@@ -33,11 +33,11 @@ _PUBLIC_VECTORS = "nothing private went into the word vectors"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SemanticExponential:
-    """Replaces a value by one that is close in meaning, at a pure epsilon.
+    """Replaces a value by a semantically close one, with pure epsilon.
 
     >>> vectors = WordVectors(("rome", "oslo", "lima"), np.eye(3))
-    >>> from sottovoce.deid.replace.surrogates import even
-    >>> near = SemanticExponential.for_epsilon(1.0, even(["rome", "oslo", "lima"]), vectors)
+    >>> from sottovoce.deid.replace.surrogates import uniform
+    >>> near = SemanticExponential.for_epsilon(1.0, uniform(["rome", "oslo", "lima"]), vectors)
     >>> 0.999 < near.epsilon <= 1.0, near.channel("rome")["rome"] > near.channel("rome")["oslo"]
     (True, True)
     """
@@ -60,7 +60,7 @@ class SemanticExponential:
         whole: bool = True,
         keep_case: bool = True,
     ) -> "SemanticExponential":
-        """The sharpest mechanism whose exact epsilon is at most this."""
+        """The mechanism of largest scale whose exact epsilon is at most this."""
         _validate.not_negative("epsilon", epsilon)
         if surrogates.origin is not SurrogateSource.PUBLIC or surrogates.histogram:
             raise InvalidInput(
@@ -70,7 +70,7 @@ class SemanticExponential:
         values, points = _located(surrogates.values, vectors)
         distances = _distances(points)
         low, high = 0.0, max(epsilon, 1e-9)
-        # At scale = epsilon / 2 the proof holds; at most twice that is ever allowed.
+        # scale = epsilon / 2 is always admissible; scale = epsilon is the upper limit.
         while high - low > 1e-6 * high:
             middle = (low + high) / 2
             low, high = (middle, high) if _epsilon(distances, middle) <= epsilon else (low, middle)
@@ -100,28 +100,28 @@ class SemanticExponential:
         self, values: Sequence[str], scopes: Sequence[Scope], source: NoiseSource
     ) -> list[str]:
         found = [self._index.get(canonical(value)) for value in values]
-        # A draw from the mean of the rows is a draw of a row, evenly, and then one from it.
+        # Sampling from the mean row: pick a row uniformly, then sample from it.
         others = source.integers(len(self.values), len(values)).tolist()
         groups: dict[int, list[int]] = {}
         for place, (own, other) in enumerate(zip(found, others, strict=True)):
             groups.setdefault(other if own is None else own, []).append(place)
         outputs = [""] * len(values)
         for row, places in groups.items():
-            drawn = self._drawer(row).draw(len(places), source).tolist()
-            for place, told in zip(places, drawn, strict=True):
-                outputs[place] = self.values[told]
+            drawn = self._sampler(row).draw(len(places), source).tolist()
+            for place, index in zip(places, drawn, strict=True):
+                outputs[place] = self.values[index]
         if not self.keep_case:
             return outputs
-        return [in_case_of(out, value) for out, value in zip(outputs, values, strict=True)]
+        return [match_case(out, value) for out, value in zip(outputs, values, strict=True)]
 
-    def _drawer(self, row: int) -> Categorical:
-        kept = self._drawers.get(row)
+    def _sampler(self, row: int) -> Categorical:
+        kept = self._samplers.get(row)
         if kept is None:
-            kept = self._drawers[row] = Categorical(self._rows[row])
+            kept = self._samplers[row] = Categorical(self._rows[row])
         return kept
 
     @cached_property
-    def _drawers(self) -> dict[int, Categorical]:
+    def _samplers(self) -> dict[int, Categorical]:
         return {}
 
     def channel(self, value: str) -> dict[str, float]:
@@ -136,7 +136,7 @@ class SemanticExponential:
             epsilon=self.epsilon,
             smallest_probability=least,
             assumptions=(
-                *public_forms(whole=self.whole, keep_case=self.keep_case),
+                *form_assumptions(whole=self.whole, keep_case=self.keep_case),
                 *self.assumptions,
             ),
         )
@@ -152,29 +152,29 @@ class SemanticExponential:
         }
 
 
-def located(surrogates: Surrogates, vectors: WordVectors) -> int:
-    """How many of the surrogates have a vector."""
+def count_located(surrogates: Surrogates, vectors: WordVectors) -> int:
+    """The number of surrogates that have a vector."""
     return sum(any(word in vectors.index for word in v.split()) for v in surrogates.values)
 
 
 def _located(values: Sequence[str], vectors: WordVectors) -> tuple[tuple[str, ...], Table]:
-    """The values that have a vector (the mean of their words' vectors), and the vectors."""
+    """The values that have a vector, and their vectors (the mean over words)."""
     kept, points = [], []
     for value in values:
         rows = [vectors.index[word] for word in value.split() if word in vectors.index]
         if rows:
             kept.append(value)
             points.append(vectors.vectors[rows].astype(np.float64).mean(axis=0))
-    if not 2 <= len(kept) <= MOST_VALUES:
+    if not 2 <= len(kept) <= MAX_VALUES:
         raise InvalidInput(
-            f"Expected 2 to {MOST_VALUES} surrogates with a word vector, got {len(kept)} "
+            f"Expected 2 to {MAX_VALUES} surrogates with a word vector, got {len(kept)} "
             f"of {len(values)}."
         )
     return tuple(kept), np.stack(points)
 
 
 def _distances(points: Table) -> Table:
-    """Cosine distances, scaled so that the largest is 1."""
+    """Cosine distances, normalised to a maximum of 1."""
     norms = np.linalg.norm(points, axis=1, keepdims=True)
     unit = points / np.where(norms == 0, 1, norms)
     distances = 1 - unit @ unit.T

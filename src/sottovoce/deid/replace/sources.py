@@ -1,4 +1,4 @@
-"""Surrogate sources by name: where the lists come from that values are replaced from."""
+"""Registry of surrogate sources: where replacement lists come from."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,15 +8,15 @@ from sottovoce._registry import Registry
 from sottovoce.corpora import Utterance
 from sottovoce.deid.detect import Detector
 from sottovoce.deid.replace.corpus_surrogates import counted_surrogates, private_surrogates
-from sottovoce.deid.replace.outside import marked
 from sottovoce.deid.replace.surrogates import Surrogates, read_surrogates
+from sottovoce.deid.replace.third_party import mark_claims
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 
 
 @dataclass(kw_only=True)
 class SourceRequest:
-    """What a source may use. Whoever calls `corpus` has seen private text."""
+    """What a source may use. A source that calls `corpus` has read private text."""
 
     utterances: Iterable[Utterance] | None = None
     detector: Detector | None = None
@@ -26,12 +26,12 @@ class SourceRequest:
     saw_corpus: bool = field(default=False, init=False)
 
     def corpus(self) -> tuple[Iterable[Utterance], Detector]:
-        """The text to be released, and what finds the private values in it."""
+        """The text to be released, and the detector of its private values."""
         self.saw_corpus = True
         if self.utterances is None or self.detector is None:
             raise InvalidInput(
-                "Expected one file to read twice for surrogates from the corpus, got something "
-                "else."
+                "Expected one file that can be read twice for surrogates from the corpus, got "
+                "other input."
             )
         return self.utterances, self.detector
 
@@ -61,11 +61,11 @@ def surrogates_from(name: str, request: SourceRequest | None = None) -> dict[str
     """The lists of a source in `SOURCES`, or of a file of type, value and weight."""
     if name not in SOURCES:
         if not Path(name).exists():
-            raise InvalidInput(f"{SOURCES.unknown(name)} A file of surrogates will do as well.")
+            raise InvalidInput(f"{SOURCES.unknown(name)} A file of surrogates works too.")
         return read_surrogates(name)
     request = request or SourceRequest()
     lists = SOURCES.get(name)(request)
     module = SOURCES.origin(name)
     if module is None:
         return dict(lists)
-    return marked(lists, name, module, saw_corpus=request.saw_corpus)
+    return mark_claims(lists, name, module, saw_corpus=request.saw_corpus)

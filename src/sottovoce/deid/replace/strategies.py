@@ -1,8 +1,8 @@
-"""Strategies by name, and the mechanism that one has for a type.
+"""Registry of strategies, and the mechanism of a strategy for a type.
 
 The first five are those of Adelani et al.; the others keep more of the text at the same epsilon, or
-keep it consistent. Where a strategy needs a list of surrogates and a type has none, the type gets
-random digits of the same form, or a placeholder, always: never less than was asked for.
+keep it consistent. Where a strategy needs a surrogate list and a type has none, its values are
+always replaced by random digits of the same format or by a placeholder, so protection never drops.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,23 +14,23 @@ from sottovoce import _validate
 from sottovoce._registry import Registry
 from sottovoce.corpora.wordvectors import WordVectors
 from sottovoce.deid.replace import (
-    Alike,
     Consistent,
     DateShift,
+    FormatPreserving,
     Kernel,
     Mechanism,
     Placeholder,
-    SameForm,
     SemanticExponential,
     Surrogates,
     TruncatedResponse,
     Vault,
+    WithinClass,
     public_surrogates,
 )
-from sottovoce.deid.replace.outside import Outside
 from sottovoce.deid.replace.placeholders import REDACTED, exemplar
-from sottovoce.deid.replace.semantic import located
+from sottovoce.deid.replace.semantic import count_located
 from sottovoce.deid.replace.surrogates import by_rank
+from sottovoce.deid.replace.third_party import ThirdParty
 from sottovoce.deid.replace.within_class import ATTRIBUTES
 from sottovoce.errors import InvalidInput
 
@@ -38,7 +38,7 @@ _NUMBERS = frozenset({"PHONE", "CARD", "MONEY", "ID", "IP"})
 
 
 class Strategy(StrEnum):
-    """How the values of a type are replaced: the strategies of this package."""
+    """The built-in strategies: how the values of a type are replaced."""
 
     REDACT = "redact"
     TYPED = "typed"
@@ -57,7 +57,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A strategy with its probability p of replacing, or the epsilon that one token may cost.
+    """A strategy with its replacement probability p, or an epsilon per token.
 
     >>> Setting(strategy="word", p=0.9).chosen
     <Strategy.WORD: 'word'>
@@ -84,13 +84,13 @@ class Setting:
         fixed = self.chosen in (Strategy.CONSISTENT, Strategy.SHIFT)
         if fixed and (self.epsilon is not None or self.p not in (None, 1.0)):
             raise InvalidInput(
-                f"Expected neither p nor epsilon with the strategy {self.strategy}: it always "
-                "replaces, and no epsilon can be chosen."
+                f"Expected neither p nor epsilon with the strategy {self.strategy}, got one: it "
+                "always replaces, so leave both out."
             )
 
     @property
     def chosen(self) -> Strategy | None:
-        """None if the strategy was registered from outside."""
+        """The built-in strategy; None for a third-party one."""
         return Strategy(self.strategy) if STRATEGIES.origin(self.strategy) is None else None
 
     def to_json(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Setting:
 
 
 def parse_setting(text: str) -> tuple[str, Setting]:
-    """Read the setting of one type.
+    """Parse the setting of one type.
 
     >>> parse_setting("PER=entity:epsilon=3")
     ('PER', Setting(strategy='entity', p=None, epsilon=3.0))
@@ -119,10 +119,10 @@ def parse_setting(text: str) -> tuple[str, Setting]:
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What mechanisms are made of: lists of surrogates, word vectors, the vault.
+    """Inputs of mechanisms: surrogate lists, word vectors, the vault.
 
-    With `like_for_like` names get surrogates of their gender, and nouns those of their number. That
-    much is then released, and epsilon holds within a class.
+    With `like_for_like`, names get surrogates of the same gender, and nouns of the same grammatical
+    number. That attribute is then released, and epsilon holds within a class.
     """
 
     surrogates: Mapping[str, Surrogates] = field(default_factory=dict)
@@ -132,14 +132,14 @@ class Resources:
     like_for_like: bool = False
 
     def surrogates_of(self, kind: str) -> Surrogates | None:
-        """The user's list of a type, or the public one."""
+        """The user's list for a type, or the public one."""
         return self.surrogates.get(kind) or public_surrogates(kind)
 
 
 def mechanism_for(kind: str, setting: Setting, resources: Resources) -> Mechanism:
     """The mechanism of a type.
 
-    One from outside is `Outside`, so that its claims are marked as claims.
+    A third-party mechanism is wrapped in `ThirdParty`, which marks its claims.
 
     >>> mechanism_for("LOC", Setting(strategy="typed"), Resources()).to_json()
     {'mechanism': 'placeholder', 'text': '[LOC]', 'p': 1.0}
@@ -150,7 +150,7 @@ def mechanism_for(kind: str, setting: Setting, resources: Resources) -> Mechanis
     module = STRATEGIES.origin(setting.strategy)
     if module is None:
         return made
-    outside = Outside.of(made, str(setting.strategy), module)
+    outside = ThirdParty.of(made, str(setting.strategy), module)
     if setting.epsilon is not None and outside.cost().log_ratio > setting.epsilon:
         raise InvalidInput(
             f"Expected a mechanism of epsilon {setting.epsilon:g} from the strategy "
@@ -162,15 +162,15 @@ def mechanism_for(kind: str, setting: Setting, resources: Resources) -> Mechanis
 def _built_in(kind: str, setting: Setting, resources: Resources) -> Mechanism:
     strategy = Strategy(setting.strategy)
     if strategy.is_placeholder:
-        return Placeholder(text=_placeholder(kind, strategy), p=_chance(setting))
+        return Placeholder(text=_placeholder(kind, strategy), p=_replace_probability(setting))
     typed = _placeholder(kind, Strategy.TYPED)
     listed = resources.surrogates_of(kind)
     if strategy is Strategy.SHIFT:
         if kind != "DATE":
-            raise InvalidInput(f"Expected the strategy shift for DATE alone, got it for {kind}.")
+            raise InvalidInput(f"Expected the strategy shift only for DATE, got it for {kind}.")
         return DateShift(vault=_vault(resources, strategy), placeholder=typed)
     if listed is None:
-        return SameForm(placeholder=typed) if kind in _NUMBERS else Placeholder(text=typed)
+        return FormatPreserving(placeholder=typed) if kind in _NUMBERS else Placeholder(text=typed)
     case = resources.keep_case
     if resources.like_for_like and strategy not in (Strategy.WORD, Strategy.ENTITY):
         raise InvalidInput(
@@ -187,31 +187,31 @@ def _built_in(kind: str, setting: Setting, resources: Resources) -> Mechanism:
         case Strategy.SEMANTIC:
             if resources.vectors is None:
                 raise InvalidInput("Expected word vectors with the strategy semantic, got none.")
-            if located(listed, resources.vectors) >= 2:
+            if count_located(listed, resources.vectors) >= 2:
                 return SemanticExponential.for_epsilon(
                     setting.epsilon or 0.0, listed, resources.vectors, keep_case=case
                 )
-    # Values without vectors (e-mail addresses) have no neighbours; any other one will do.
+    # Values without vectors (e-mail addresses) have no neighbours; fall back to the kernel.
     whole = strategy is not Strategy.WORD
     chosen = listed if whole else listed.words()
     if resources.like_for_like and kind in ATTRIBUTES:
         attribute, classes = ATTRIBUTES[kind]
-        return Alike.of(
+        return WithinClass.of(
             chosen,
             attribute,
             classes,
-            p=_chance(setting),
+            p=_replace_probability(setting),
             epsilon=setting.epsilon,
             whole=whole,
             keep_case=case,
         )
     if setting.epsilon is not None:
         return Kernel.for_epsilon(setting.epsilon, chosen, whole=whole, keep_case=case)
-    return Kernel(surrogates=chosen, p=_chance(setting), whole=whole, keep_case=case)
+    return Kernel(surrogates=chosen, p=_replace_probability(setting), whole=whole, keep_case=case)
 
 
-def _chance(setting: Setting) -> float:
-    # With a placeholder any finite epsilon needs p = 1.
+def _replace_probability(setting: Setting) -> float:
+    # With a placeholder, any finite epsilon needs p = 1.
     return 1.0 if setting.p is None else setting.p
 
 
@@ -227,13 +227,15 @@ def _placeholder(kind: str, strategy: Strategy) -> str:
 
 def _vault(resources: Resources, strategy: Strategy) -> Vault:
     if resources.vault is None:
-        raise InvalidInput(f"Expected a vault (a secret key) with the strategy {strategy}.")
+        raise InvalidInput(
+            f"Expected a vault (a secret key) with the strategy {strategy}, got none."
+        )
     return resources.vault
 
 
-Made = Callable[[str, Setting, Resources], Mechanism]
-"""What makes the mechanism of a type."""
+MechanismFactory = Callable[[str, Setting, Resources], Mechanism]
+"""Builds the mechanism of a type."""
 
-STRATEGIES: Registry[Made] = Registry(
+STRATEGIES: Registry[MechanismFactory] = Registry(
     "strategy", {str(each): _built_in for each in Strategy}, group="sottovoce.strategies"
 )

@@ -1,10 +1,9 @@
-"""Lists of surrogates and where they come from: the distribution pi of the token kernel.
+"""Surrogate lists and their origin: the distribution pi of the token kernel.
 
-A public list says nothing about the corpus. A list counted in the corpus itself does (value
+A public list is independent of the corpus. A list counted in the corpus itself is not (value
 dissociation in Adelani et al.): it is marked, and the ledger gives it no guarantee. A list from a
-DP histogram (see `histogram`) is paid for, by everyone who draws from it: a saved list carries
-where it came from and what it cost. Of a list in a file that does not say so it is assumed, and
-stated, that nothing private went into it.
+DP histogram (see `histogram`) carries its origin and cost, also when saved, and every release that
+draws from it pays. A file without an origin is assumed, and stated, to contain nothing private.
 """
 
 import hashlib
@@ -25,7 +24,7 @@ from sottovoce.io.atomic import text_output
 from sottovoce.privacy.facts import SurrogateSource
 from sottovoce.privacy.noise import Categorical
 
-_MADE = "#surrogates "
+_ORIGIN_MARK = "#surrogates "
 
 
 @dataclass(frozen=True)
@@ -33,12 +32,11 @@ class Surrogates:
     """Values with weights, in canonical form.
 
     >>> cities = Surrogates(("london", "paris"), (3.0, 1.0))
-    >>> cities.probabilities["paris"], cities.least
+    >>> cities.probabilities["paris"], cities.min_probability
     (0.25, 0.25)
     >>> Surrogates(("london",))
     Traceback (most recent call last):
-    sottovoce.errors.InvalidInput: Expected at least two surrogates, got 1; with one value there is
-    nothing to choose, use a placeholder.
+    sottovoce.errors.InvalidInput: Expected at least two surrogates, got 1: use a placeholder.
     """
 
     values: tuple[str, ...]
@@ -48,13 +46,14 @@ class Surrogates:
     histogram: Mapping[str, float] = field(default_factory=dict, hash=False)
     assumptions: tuple[str, ...] = ()
     shipped: bool = False
-    """Whether it came with this package; of any other public list that is assumed, and said."""
+    """Whether it is built in; for any other list, being public is a stated assumption."""
 
     def __post_init__(self) -> None:
         _validate.parse_choices(self)
         if self.origin is SurrogateSource.PUBLIC and not self.shipped:
-            told = f"nothing private went into the list of surrogates {self.name}"
-            object.__setattr__(self, "assumptions", tuple(dict.fromkeys((*self.assumptions, told))))
+            public = f"nothing private went into the list of surrogates {self.name}"
+            assumptions = tuple(dict.fromkeys((*self.assumptions, public)))
+            object.__setattr__(self, "assumptions", assumptions)
         if {*self.histogram} - {"epsilon", "delta"}:
             raise InvalidInput(
                 f"Expected epsilon and delta of a histogram, got {', '.join(self.histogram)}."
@@ -63,13 +62,12 @@ class Surrogates:
         _validate.delta(self.histogram.get("delta", 0.0), "histogram delta")
         if self.origin is SurrogateSource.DP_HISTOGRAM and not self.histogram.get("epsilon"):
             raise InvalidInput(
-                "Expected what the histogram cost with surrogates of origin dp-histogram, got "
-                "nothing."
+                "Expected the cost of the histogram with surrogates of origin dp-histogram, got "
+                "none."
             )
         if len(self.values) < 2:
             raise InvalidInput(
-                f"Expected at least two surrogates, got {len(self.values)}; with one value there "
-                "is nothing to choose, use a placeholder."
+                f"Expected at least two surrogates, got {len(self.values)}: use a placeholder."
             )
         if not self.weights:
             object.__setattr__(self, "weights", (1.0,) * len(self.values))
@@ -99,13 +97,13 @@ class Surrogates:
         }
 
     @property
-    def least(self) -> float:
-        """The smallest probability: what epsilon rests on."""
+    def min_probability(self) -> float:
+        """The smallest probability, which determines epsilon."""
         return min(self.weights) / sum(self.weights)
 
     @property
     def digest(self) -> str:
-        """A short name of the values and weights: noisy counts are never equal by chance."""
+        """A short hash of the values and weights: noisy counts are never equal by chance."""
         content = json.dumps([self.values, self.weights]).encode()
         return hashlib.sha256(content).hexdigest()[:16]
 
@@ -114,7 +112,7 @@ class Surrogates:
         return Categorical(np.array(self.weights))
 
     def words(self) -> "Surrogates":
-        """The list of the single words, each weighted by the values that it occurs in.
+        """The list of single words, weighted by the values that contain them.
 
         >>> Surrogates(("new york", "york")).words().probabilities["york"]
         0.6666666666666666
@@ -122,11 +120,11 @@ class Surrogates:
         counts: Counter[str] = Counter()
         for value, weight in zip(self.values, self.weights, strict=True):
             for word in value.split():
-                counts[word] += weight  # type: ignore[assignment]  # Counters hold floats too.
+                counts[word] += weight  # type: ignore[assignment]  # Counters can hold floats.
         return replace(self, values=tuple(counts), weights=tuple(counts.values()))
 
     def most_likely(self, count: int) -> tuple[str, ...]:
-        """The `count` values of the largest weight; of equal ones the earlier."""
+        """The `count` values of largest weight; ties go to the earlier value."""
         order = sorted(range(len(self.values)), key=lambda place: -self.weights[place])
         return tuple(self.values[place] for place in order[:count])
 
@@ -135,14 +133,14 @@ class Surrogates:
             "name": self.name,
             "origin": str(self.origin),
             "values": len(self.values),
-            "least_probability": self.least,
+            "least_probability": self.min_probability,
         }
 
 
-def even(values: Iterable[str], name: str = "list", *, shipped: bool = False) -> Surrogates:
-    """A public list in which every value is equally likely: the most privacy for its size.
+def uniform(values: Iterable[str], name: str = "list", *, shipped: bool = False) -> Surrogates:
+    """A public list with uniform probabilities: the most privacy for its size.
 
-    >>> even(["Paris", "London", "paris"]).values
+    >>> uniform(["Paris", "London", "paris"]).values
     ('paris', 'london')
     """
     once = tuple(dict.fromkeys(canonical(value) for value in values))
@@ -150,11 +148,11 @@ def even(values: Iterable[str], name: str = "list", *, shipped: bool = False) ->
 
 
 def by_rank(surrogates: Surrogates) -> Surrogates:
-    """The same values with the weights of Zipf's law, the first the most usual.
+    """The same values with Zipf weights, the first the most frequent.
 
-    A prior for mechanisms that show usual values more often; as public as the list itself.
+    A prior for mechanisms that favour frequent values; as public as the list itself.
 
-    >>> by_rank(even(["rome", "oslo"])).weights
+    >>> by_rank(uniform(["rome", "oslo"])).weights
     (1.0, 0.5)
     """
     weights = tuple(1 / rank for rank in range(1, len(surrogates.values) + 1))
@@ -162,17 +160,17 @@ def by_rank(surrogates: Surrogates) -> Surrogates:
 
 
 def read_surrogates(path: str | Path) -> dict[str, Surrogates]:
-    """Read lists by type: lines of type, value and perhaps weight, parted by tabs.
+    """Read lists by type: lines of type, value and optional weight, separated by tabs.
 
-    A list that `write_surrogates` wrote says in its first line where it came from.
+    A file by `write_surrogates` states its origin in the first line.
     """
     lists: dict[str, dict[str, float]] = {}
     try:
-        # A mark that some editors put at the start would become part of the first type.
+        # A byte-order mark would otherwise become part of the first type.
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
         raise InvalidInput(f"{path}: Expected a text file of surrogates, got {problem}.") from None
-    made = _made(path, lines[0]) if lines and lines[0].startswith(_MADE) else None
+    made = _origins(path, lines[0]) if lines and lines[0].startswith(_ORIGIN_MARK) else None
     for number, line in enumerate(lines[made is not None :], 1 + (made is not None)):
         cells = line.split("\t")
         try:
@@ -184,11 +182,11 @@ def read_surrogates(path: str | Path) -> dict[str, Surrogates]:
             found[key] = found.get(key, 0.0) + _validate.positive("weight", float(weight))
         except ValueError:
             raise InvalidInput(
-                f"{path}: Expected type, value and weight parted by tabs at line {number}, "
+                f"{path}: Expected type, value and weight separated by tabs at line {number}, "
                 f"got {line[:40]!r}."
             ) from None
     if not lists:
-        raise InvalidInput(f"{path}: Expected surrogates, found none.")
+        raise InvalidInput(f"{path}: Expected surrogates, got none.")
     name = Path(path).name
     if made is None:
         return {
@@ -196,7 +194,9 @@ def read_surrogates(path: str | Path) -> dict[str, Surrogates]:
             for kind, found in lists.items()
         }
     if {*made} != {*lists}:
-        raise InvalidInput(f"{path}: Expected the origin of every list in the first line.")
+        raise InvalidInput(
+            f"{path}: Expected the origin of every list in the first line, got others."
+        )
     try:
         return {
             kind: Surrogates(tuple(found), tuple(found.values()), name=name, **made[kind])
@@ -207,7 +207,7 @@ def read_surrogates(path: str | Path) -> dict[str, Surrogates]:
 
 
 def write_surrogates(path: str | Path, lists: Mapping[str, Surrogates]) -> None:
-    """Write lists with where they came from and what they cost, for another run."""
+    """Write lists with their origin and cost, for another run."""
     made = {
         kind: {
             "origin": str(listed.origin),
@@ -217,29 +217,29 @@ def write_surrogates(path: str | Path, lists: Mapping[str, Surrogates]) -> None:
         for kind, listed in lists.items()
     }
     with text_output(path) as stream:
-        stream.write(f"{_MADE}{json.dumps(made)}\n")
+        stream.write(f"{_ORIGIN_MARK}{json.dumps(made)}\n")
         for kind, listed in lists.items():
             for value, weight in zip(listed.values, listed.weights, strict=True):
                 stream.write(f"{kind}\t{value}\t{weight!r}\n")
 
 
-def _made(path: str | Path, line: str) -> dict[str, dict[str, Any]]:
+def _origins(path: str | Path, line: str) -> dict[str, dict[str, Any]]:
     try:
-        told = json.loads(line.removeprefix(_MADE))
+        origins = json.loads(line.removeprefix(_ORIGIN_MARK))
         return {
             kind: {
                 "origin": each["origin"],
                 "histogram": dict(each["histogram"]),
                 "assumptions": tuple(each["assumptions"]),
             }
-            for kind, each in told.items()
+            for kind, each in origins.items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise InvalidInput(f"{path}: Expected the origin of the lists, but {problem!r}.") from None
 
 
 def from_corpus(values: Sequence[str] | Counter[str], name: str = "corpus") -> Surrogates:
-    """The values of the corpus itself, by their frequency: value dissociation, no guarantee."""
+    """The values of the corpus with their frequencies: value dissociation, no guarantee."""
     counts = values if isinstance(values, Counter) else Counter(map(canonical, values))
     return Surrogates(
         tuple(counts), tuple(map(float, counts.values())), SurrogateSource.SAME_CORPUS, name

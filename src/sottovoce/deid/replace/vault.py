@@ -1,11 +1,11 @@
-"""Consistent surrogates: the same value becomes the same surrogate, by a secret key.
+"""Consistent surrogates: equal values get equal surrogates, chosen by a secret key.
 
 The surrogate is chosen by HMAC-SHA-256 of the scope (a document, a user or the whole corpus), the
-type and the value, so nothing has to be remembered and every process agrees. Consistency shows
-which values are equal: if one occurrence alone is changed, that is seen for certain. What does hold
-is a guarantee for renaming a value everywhere in its scope, to whoever does not have the key.
+type and the value, so no state is needed and all processes agree. Consistency reveals which values
+are equal, so a change to a single occurrence is always visible. What does hold is a guarantee for
+renaming a value everywhere in its scope, against anyone without the key.
 
-Asked to be reversible, the vault also remembers who became whom, encrypted with the key, and gives
+A reversible vault also stores the map from surrogates to values, encrypted with the key, and gives
 different values of a scope different surrogates.
 """
 
@@ -20,8 +20,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sottovoce import _validate
-from sottovoce.deid.replace.letters import canonical, in_case_of
-from sottovoce.deid.replace.mechanism import Cost, Scope, sources
+from sottovoce.deid.replace.letters import canonical, match_case
+from sottovoce.deid.replace.mechanism import Cost, Scope, source_cost
 from sottovoce.deid.replace.surrogates import Surrogates
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
@@ -31,17 +31,17 @@ KEY_BYTES = 32
 WITHIN = ("document", "user", "corpus")
 _NONCE_BYTES = 12
 _EQUALITY = (
-    "equal values have equal surrogates, so changing a single occurrence can be seen for certain; "
-    "what holds is the statement about renaming a value everywhere"
+    "equal values have equal surrogates, so a change to a single occurrence is always visible; "
+    "what holds is the guarantee for renaming a value everywhere"
 )
 
 
 class Vault:
-    """The key, and what was decided with it.
+    """The key, and the surrogates chosen with it.
 
     >>> vault = Vault(bytes(32), within="user")
-    >>> from sottovoce.deid.replace.surrogates import even
-    >>> cities = Consistent(vault=vault, surrogates=even(["rome", "oslo", "lima"]))
+    >>> from sottovoce.deid.replace.surrogates import uniform
+    >>> cities = Consistent(vault=vault, surrogates=uniform(["rome", "oslo", "lima"]))
     >>> scope = Scope(type="LOC", user="u1")
     >>> once, again = cities.replace(["Paris", "paris"], [scope] * 2, NoiseSource())
     >>> once.lower() == again
@@ -58,70 +58,69 @@ class Vault:
 
     @classmethod
     def fresh(cls, *, within: str = "user", reversible: bool = False) -> "Vault":
-        """A vault with a key that nobody has seen."""
+        """A vault with a new random key."""
         return cls(os.urandom(KEY_BYTES), within=within, reversible=reversible)
 
-    def number(self, purpose: str, *parts: str) -> int:
-        """64 bits that depend on the key and on these words; without the key they look random."""
+    def prf(self, purpose: str, *parts: str) -> int:
+        """64 pseudorandom bits, keyed by the vault and determined by the arguments."""
         message = json.dumps([purpose, *parts]).encode()
-        return int.from_bytes(self._keyed(message)[:8], "big")
+        return int.from_bytes(self._hmac(message)[:8], "big")
 
     def pseudonym(self, name: str, purpose: str = "user") -> str:
-        """A name for a name: equal names give equal ones.
+        """A keyed pseudonym: equal names get equal pseudonyms.
 
         >>> Vault(bytes(32)).pseudonym("ann") == Vault(bytes(32)).pseudonym("ann")
         True
         """
-        return self._keyed(json.dumps([f"pseudonym of {purpose}", name]).encode()).hex()[:16]
+        return self._hmac(json.dumps([f"pseudonym of {purpose}", name]).encode()).hex()[:16]
 
     def scope_name(self, scope: Scope) -> str:
-        """The words that name a scope; a scope without a name is refused."""
+        """The identifier of a scope; a scope without a name is an error."""
         if self.within == "corpus":
             return scope.type
         name = scope.user if self.within == "user" else scope.document
         if not name:
             raise InvalidInput(
                 f"Expected a {self.within} in every utterance for surrogates that are consistent "
-                f"within a {self.within}, got none; use the whole corpus instead."
+                f"within a {self.within}, got none: use the whole corpus instead."
             )
         return f"{scope.type}\t{name}"
 
-    def remembered(self, scope: Scope) -> dict[str, str]:
-        """Surrogate to value, in one scope."""
+    def surrogate_map(self, scope: Scope) -> dict[str, str]:
+        """The map from surrogates to values in one scope."""
         return self._known.setdefault(self.scope_name(scope), {})
 
     def original(self, surrogate: str, scope: Scope) -> str:
-        """The value behind a surrogate, for whoever holds a reversible vault."""
+        """The value behind a surrogate of a reversible vault."""
         known = self._known.get(self.scope_name(scope), {})
         if canonical(surrogate) not in known:
             raise InvalidInput(f"Expected a surrogate of this vault, got {surrogate!r}.")
         return known[canonical(surrogate)]
 
     def save(self, path: str | Path) -> None:
-        """Write what is remembered, encrypted with the key (AES-GCM)."""
+        """Write the surrogate map, encrypted with the key (AES-GCM)."""
         nonce = os.urandom(_NONCE_BYTES)
         plain = json.dumps({"within": self.within, "known": self._known}).encode()
         with output(path) as stream:
-            stream.write(nonce + AESGCM(self._keyed(b"vault file")).encrypt(nonce, plain, None))
+            stream.write(nonce + AESGCM(self._hmac(b"vault file")).encrypt(nonce, plain, None))
 
     @classmethod
     def load(cls, path: str | Path, key: bytes) -> "Vault":
-        """Read a saved vault; a wrong key or an altered file is refused."""
+        """Read a saved vault; a wrong key or an altered file is an error."""
         content = Path(path).read_bytes()
         vault = cls(key, reversible=True)
-        cipher = AESGCM(vault._keyed(b"vault file"))
+        cipher = AESGCM(vault._hmac(b"vault file"))
         try:
             plain = cipher.decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], None)
         except (InvalidTag, ValueError) as problem:
             raise InvalidInput(
-                f"{path}: Expected a vault saved with this key; the key is another one, or the "
-                "file was altered."
+                f"{path}: Expected a vault saved with this key, got another key or an altered file."
             ) from problem
         saved = json.loads(plain)
         vault.within, vault._known = saved["within"], saved["known"]
         return vault
 
-    def _keyed(self, message: bytes) -> bytes:
+    def _hmac(self, message: bytes) -> bytes:
         return hmac.digest(self._key, message, "sha256")
 
 
@@ -139,27 +138,27 @@ class Consistent:
     ) -> list[str]:
         outputs = []
         for value, scope in zip(values, scopes, strict=True):
-            told = self._surrogate(canonical(value), scope)
-            outputs.append(in_case_of(told, value) if self.keep_case else told)
+            surrogate = self._surrogate(canonical(value), scope)
+            outputs.append(match_case(surrogate, value) if self.keep_case else surrogate)
         return outputs
 
     def _surrogate(self, value: str, scope: Scope) -> str:
         listed = self.surrogates.values
-        # Of 2^64 numbers a remainder favours none of a few thousand values noticeably.
-        place = self.vault.number("surrogate", self.vault.scope_name(scope), value) % len(listed)
+        # The modulo bias of 2^64 over a few thousand values is negligible.
+        place = self.vault.prf("surrogate", self.vault.scope_name(scope), value) % len(listed)
         if not self.vault.reversible:
             return listed[place]
-        known = self.vault.remembered(scope)
+        known = self.vault.surrogate_map(scope)
         for step in range(len(listed)):
-            told = listed[(place + step) % len(listed)]
-            if known.setdefault(told, value) == value:
-                return told
-        told = f"{scope.type.lower()}-{self.vault.pseudonym(value, scope.type)}"
-        known[told] = value
-        return told
+            surrogate = listed[(place + step) % len(listed)]
+            if known.setdefault(surrogate, value) == value:
+                return surrogate
+        surrogate = f"{scope.type.lower()}-{self.vault.pseudonym(value, scope.type)}"
+        known[surrogate] = value
+        return surrogate
 
     def cost(self) -> Cost:
-        return Cost(why_none=_EQUALITY, **sources(self.surrogates))
+        return Cost(why_none=_EQUALITY, **source_cost(self.surrogates))
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -1,11 +1,11 @@
-"""Like for like: a surrogate of the class of the value, so that the text still agrees with itself.
+"""Like-for-like replacement: a surrogate of the same class, so that grammar still agrees.
 
-There is one token kernel a class, over the surrogates of the class. The class of a value is thereby
-released for certain. What epsilon says, it says of two values of the same class; between classes
-there is no bound at all, and the statement has to name the attribute.
+There is one token kernel per class, over the surrogates of the class, so the class of a value is
+always released. Epsilon compares two values of the same class; between classes there is no bound at
+all, and the statement names the attribute.
 
-Both are read off the value by public means: a list of names, and the ending of the last word. What
-the list does not know is a class of its own.
+The class is determined by public means: a list of names, or the ending of the last word. Names that
+are not in the list form a separate class.
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from sottovoce.deid.replace.kernel import Kernel
 from sottovoce.deid.replace.letters import canonical
-from sottovoce.deid.replace.mechanism import Cost, Scope, public_forms
+from sottovoce.deid.replace.mechanism import Cost, Scope, form_assumptions
 from sottovoce.deid.replace.surrogates import Surrogates
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.facts import SurrogateSource
@@ -36,15 +36,15 @@ _NO_PLURALS = ("ss", "us", "is")
 
 
 def gender(name: str) -> str:
-    """The gender that the first word of a name is usually given to.
+    """The usual gender of the first word of a name.
 
     >>> gender("maria lopez"), gender("john"), gender("zebediah")
-    ('feminine', 'masculine', 'not told by the list')
+    ('feminine', 'masculine', 'not in the list')
     """
     first = name.split(" ")[0].removesuffix("'s")
     if first in _FEMININE:
         return "feminine"
-    return "masculine" if first in _MASCULINE else "not told by the list"
+    return "masculine" if first in _MASCULINE else "not in the list"
 
 
 def number(noun: str) -> str:
@@ -62,18 +62,18 @@ ATTRIBUTES: Mapping[str, tuple[str, Classes]] = {
     "MEDICAL": ("grammatical number", number),
     "TITLE": ("grammatical number", number),
 }
-"""The attribute of a type, what it is called, and how it is read."""
+"""For each type, the name of its attribute and the function that computes it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alike:
-    """A kernel a class. Values of a class with fewer than two surrogates draw from all of them.
+class WithinClass:
+    """One kernel per class. Classes with fewer than two surrogates draw from the whole list.
 
     >>> from sottovoce.deid.replace.within_class import gender
-    >>> from sottovoce.deid.replace.surrogates import even
-    >>> names = even(["maria", "anna", "john", "david"])
-    >>> alike = Alike.of(names, "gender of a name", gender, p=0.5)
-    >>> alike.channel("maria")
+    >>> from sottovoce.deid.replace.surrogates import uniform
+    >>> names = uniform(["maria", "anna", "john", "david"])
+    >>> mechanism = WithinClass.of(names, "gender of a name", gender, p=0.5)
+    >>> mechanism.channel("maria")
     {'maria': 0.75, 'anna': 0.25}
     """
 
@@ -96,8 +96,8 @@ class Alike:
         epsilon: float | None = None,
         whole: bool = True,
         keep_case: bool = True,
-    ) -> "Alike":
-        """The kernels by p, or by the epsilon that one value may cost within its class."""
+    ) -> "WithinClass":
+        """The kernels for p, or for an epsilon per value within its class."""
         if surrogates.origin is not SurrogateSource.PUBLIC or surrogates.histogram:
             raise InvalidInput(
                 "Expected public surrogates for like-for-like replacement, got a list counted in "
@@ -135,8 +135,8 @@ class Alike:
             groups.setdefault(self.classes(canonical(value)), []).append(place)
         outputs = [""] * len(values)
         for name, places in groups.items():
-            told = self._kernel(name).replace([values[place] for place in places], [], source)
-            for place, output in zip(places, told, strict=True):
+            drawn = self._kernel(name).replace([values[place] for place in places], [], source)
+            for place, output in zip(places, drawn, strict=True):
                 outputs[place] = output
         return outputs
 
@@ -148,21 +148,23 @@ class Alike:
         return self.kernels.get(name, self.rest)
 
     def cost(self) -> Cost:
-        """The worst class: of several kernels only a pure epsilon dominates all the others."""
+        """The cost of the worst class, as a pure epsilon, since that dominates all kernels."""
         kernels = [*self.kernels.values(), self.rest]
         losses = [(1 - kernel.p) / kernel.p if kernel.p else math.inf for kernel in kernels]
         worst = max(
-            math.log1p(loss / kernel.surrogates.least)
+            math.log1p(loss / kernel.surrogates.min_probability)
             for loss, kernel in zip(losses, kernels, strict=True)
         )
         classes = ", ".join(sorted(self.kernels))
-        kept_for_certain = math.isinf(worst)
+        unbounded = math.isinf(worst)
         return Cost(
-            replace_probability=0.0 if kept_for_certain else 1.0,
-            epsilon=None if kept_for_certain else worst,
-            smallest_probability=min(kernel.p * kernel.surrogates.least for kernel in kernels),
+            replace_probability=0.0 if unbounded else 1.0,
+            epsilon=None if unbounded else worst,
+            smallest_probability=min(
+                kernel.p * kernel.surrogates.min_probability for kernel in kernels
+            ),
             assumptions=(
-                *public_forms(whole=self.whole, keep_case=self.keep_case),
+                *form_assumptions(whole=self.whole, keep_case=self.keep_case),
                 *self.rest.surrogates.assumptions,
                 f"epsilon compares private values of one class: the {self.attribute} may be known",
             ),

@@ -1,9 +1,9 @@
-"""From what a run did to what may be said of it.
+"""Derives the privacy statement of a release from the facts of a run.
 
-Every utterance is a disjoint member of a pool, and so is every user: replacing the private values
-of one changes no other, and the worst one counts. Losses of several types within a unit, and of
-several releases of it, are composed exactly. Beside the guarantee for what was found stands the one
-that takes the measured recall of the detector into account (see `misses`).
+Utterances are disjoint members of a pool, and so are users: replacing the private values of one
+changes no other, so the worst one determines the guarantee. Losses of several types within a unit,
+and of several releases of it, are composed exactly. Next to the guarantee for found values is one
+that accounts for the measured recall of the detector (see `misses`).
 """
 
 import math
@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from sottovoce.deid.detect.evaluation import Evaluation
 from sottovoce.deid.replace import Consistent, Cost, Kernel, Mechanism
 from sottovoce.deid.replace.mechanism import SAME_CASE
-from sottovoce.deid.replace.outside import Outside
 from sottovoce.deid.replace.strategies import Setting
+from sottovoce.deid.replace.third_party import ThirdParty
 from sottovoce.deid.statement.facts import ReplacedValues
 from sottovoce.deid.statement.misses import Misses
 from sottovoce.deid.statement.release_statement import ReleaseStatement, TypeStatement
@@ -26,28 +26,28 @@ from sottovoce.privacy.recipes import DeidRecipe
 from sottovoce.privacy.recipes import Strategy as PaperStrategy
 
 _OUTSIDE = (
-    "words outside the private values are released as they are, with what is glued to a value "
-    "(punctuation, a possessive ending, a title)"
+    "words outside the private values are released as they are, including what is attached to a "
+    "value (punctuation, a possessive ending, a title)"
 )
 _OTHER_RUNS = "other releases of the same text: each one adds its own epsilon"
-_KNOWN_AGAIN = (
-    "an utterance is known again by its id, or without one by its user and words (equal texts of "
+_IDENTITY = (
+    "an utterance is identified by its id, or without one by its user and words (equal texts of "
     "one release are different utterances), and a user by one name"
 )
-_MEASURED = "what the evaluation counted: the share of private values that are missed is told"
+_MEASURED = "the evaluation itself: the share of private values that are missed is stated"
 _UNFOUND = "values not found"
 
 
 def missed_by(detector: str) -> tuple[str, ...]:
-    """What a detector leaves uncovered; annotations miss nothing, if they are right."""
+    """What a detector leaves uncovered; correct annotations miss nothing."""
     return () if detector == "gold" else (f"private values that {detector} misses",)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Released:
-    """What a run did, as far as a statement needs it."""
+    """The facts of a run that a statement needs."""
 
-    tally: UnitCounts
+    unit_counts: UnitCounts
     mechanisms: Mapping[str, Mechanism]
     settings: Mapping[str, Setting]
     costs: Mapping[str, Cost]
@@ -57,21 +57,20 @@ class Released:
     evaluation: Evaluation | None = None
     not_covered: tuple[str, ...] = ()
     same_detector: bool = True
-    """Whether all of it went through the detector that was evaluated."""
+    """Whether everything was released with the evaluated detector."""
 
     def statement(self) -> ReleaseStatement:
         units = [Unit.TOKEN, Unit.UTTERANCE]
         notes = []
-        if self.tally.without_user:
-            notes.append("Nothing can be said to one user: some utterances name no user.")
-        elif self.tally.utterances:
+        if self.unit_counts.without_user:
+            notes.append("No guarantee to one user can be stated: some utterances name no user.")
+        elif self.unit_counts.utterances:
             units.append(Unit.USER)
-        releases = self.tally.most_releases
+        releases = self.unit_counts.max_releases
         if releases > 1:
             notes.append(
-                f"One utterance was released {releases} times, and each time costs. Utterances are "
-                "told apart by their ids, or else by their words: give different ones different "
-                "ids."
+                f"One utterance was released {releases} times, and each release costs. Utterances "
+                "are identified by id, or else by their words: give different ones different ids."
             )
         ledgers = {str(unit): self._ledger(unit) for unit in units}
         misses = self._misses()
@@ -79,7 +78,11 @@ class Released:
             str(unit): self._with_misses(unit, misses) for unit in units
         }  # fmt: skip
         return ReleaseStatement(
-            types={kind: self._of_type(kind) for kind in self.tally.types if kind in self.settings},
+            types={
+                kind: self._of_type(kind)
+                for kind in self.unit_counts.types
+                if kind in self.settings
+            },
             guarantees={unit: self._guarantee(ledger) for unit, ledger in ledgers.items()},
             ledgers=ledgers,
             adjusted=adjusted,
@@ -89,7 +92,7 @@ class Released:
         )
 
     def _guarantee(self, ledger: Ledger) -> Guarantee:
-        # Histograms of surrogates come with a delta of their own; of a pool one counts.
+        # Surrogate histograms have a separate delta; only the largest in a pool counts.
         spent: dict[str, float] = {}
         for place, entry in enumerate(ledger.entries):
             if isinstance(entry.fact, BoundedRelease):
@@ -98,40 +101,40 @@ class Released:
         return ledger.guarantee(self.delta + sum(spent.values()))
 
     def _with_misses(self, unit: Unit, misses: Misses) -> Guarantee:
-        """The guarantee that allows for misses, or what delta it would need."""
+        """The guarantee that accounts for misses, or the delta it would need."""
         ledger = self._ledger(unit, misses)
-        said = self._guarantee(ledger)
+        stated = self._guarantee(ledger)
         facts = [each.fact for each in ledger.entries if isinstance(each.fact, ReplacedValues)]
         missed = max((fact.missed for fact in facts), default=0.0)
-        if said.holds or not missed:
-            return said
-        needed = math.ceil(1e4 * (missed + said.delta)) / 1e4
-        enough = ledger.guarantee(needed) if needed < 1 else said
+        if stated.holds or not missed:
+            return stated
+        needed = math.ceil(1e4 * (missed + stated.delta)) / 1e4
+        enough = ledger.guarantee(needed) if needed < 1 else stated
         then = f", where epsilon is {rounded_up(enough.epsilon)}" if enough.holds else ""
-        reasons = [reason for reason in said.reasons if reason != facts[0].why_infinite()]
+        reasons = [reason for reason in stated.reasons if reason != facts[0].why_infinite()]
         reasons.append(
             f"{facts[0].why_infinite()}: with probability up to {missed:.3g} that happens to "
             f"one of up to {max(sum(fact.counts) for fact in facts)} values, so no epsilon "
             f"can be stated with {f'a delta below {needed:g}{then}' if needed < 1 else 'any delta'}"
         )
-        return replace(said, reasons=tuple(reasons))
+        return replace(stated, reasons=tuple(reasons))
 
     def _ledger(self, unit: Unit, misses: Misses | None = None) -> Ledger:
-        """One ledger a unit; `misses` replace the assumption that everything was found."""
+        """The ledger of one unit; `misses` replaces the assumption that everything was found."""
         ledger = Ledger(unit=unit, relation=Relation.REPLACE_ONE)
-        types = self.tally.types
-        # Types that cost nothing would only multiply the members of the pool.
+        types = self.unit_counts.types
+        # Types without cost would only add members to the pool.
         costly = [kind for kind in types if misses or self.costs[kind].log_ratio] or types
         counts: Iterable[Sequence[int]]
         match unit:
             case Unit.TOKEN:
-                counts = sorted(self.tally.worst_tokens(costly))
+                counts = sorted(self.unit_counts.worst_tokens(costly))
             case Unit.UTTERANCE:
-                counts = sorted(self.tally.worst_utterances(costly))
+                counts = sorted(self.unit_counts.worst_utterances(costly))
             case _:
-                counts = sorted(self.tally.worst_users(costly))
-        if misses and self.tally.utterances:
-            # Also to whom nothing was found something may belong.
+                counts = sorted(self.unit_counts.worst_users(costly))
+        if misses and self.unit_counts.utterances:
+            # A unit without found values may still have missed ones.
             counts = counts or [[0] * len(costly)]
         for each in counts:
             ledger.spend(self._values(unit, costly, each, misses))
@@ -147,7 +150,7 @@ class Released:
             ledger.assume(
                 f"what else {self.detector} marks does not depend on the private values beside it"
             )
-        ledger.assume(_KNOWN_AGAIN)
+        ledger.assume(_IDENTITY)
         for sentence in missed_by(self.detector) if misses is None else ():
             ledger.leave_uncovered(sentence)
         if misses is not None:
@@ -165,12 +168,12 @@ class Released:
         costs = [self.costs[kind] for kind in types]
         names, numbers = list(types), list(counts)
         if misses is not None and unit is not Unit.TOKEN and misses.recall:
-            units = self.tally.users if unit is Unit.USER else self.tally.utterances
+            units = self.unit_counts.users if unit is Unit.USER else self.unit_counts.utterances
             found = sum(counts)
-            # Of what type those would be that were not found is not known: the worst counts.
+            # The types of missed values are unknown: assume the costliest.
             worst = max((cost.log_ratio for cost in self.costs.values()), default=0.0)
             names.append(_UNFOUND)
-            numbers.append(misses.most_values(found, units) - found)
+            numbers.append(misses.max_values(found, units) - found)
             costs.append(
                 Cost(replace_probability=0.0) if math.isinf(worst) else Cost(epsilon=worst)
             )
@@ -190,7 +193,7 @@ class Released:
         )
 
     def _spend_sources(self, ledger: Ledger, kind: str) -> None:
-        """What no kernel pays for: consistency, and surrogates counted in the corpus."""
+        """Costs outside the kernel: consistency, and surrogates counted in the corpus."""
         cost = self._cost(kind)
         if cost.why_none:
             ledger.spend(Unprotected(unit=ledger.unit, reason=cost.why_none))
@@ -211,7 +214,7 @@ class Released:
             ledger.spend(
                 BoundedRelease(
                     unit=ledger.unit,
-                    # One token has one type, so of a release one histogram at most counted it.
+                    # A token has one type, so at most one histogram per release counted it.
                     pool=self._histograms(kind) if ledger.unit is Unit.TOKEN else None,
                     seeded=self.seeded,
                     mechanism=f"thresholded Laplace histogram of {kind}",
@@ -221,29 +224,29 @@ class Released:
             )
 
     def _histograms(self, kind: str) -> str:
-        return f"histogram of its type{kind.removeprefix(self.tally.original(kind))}"
+        return f"histogram of its type{kind.removeprefix(self.unit_counts.original(kind))}"
 
     def _of_type(self, kind: str) -> TypeStatement:
         alone = Ledger(unit=Unit.TOKEN, relation=Relation.REPLACE_ONE)
         alone.spend(self._values(Unit.TOKEN, [kind], [1], None))
         self._spend_sources(alone, kind)
-        if isinstance(self.mechanisms[kind], Outside):
+        if isinstance(self.mechanisms[kind], ThirdParty):
             for sentence in self._cost(kind).assumptions:
                 alone.assume(sentence)
         return TypeStatement(
             setting=self.settings[kind],
             mechanism=self.mechanisms[kind],
-            tokens=self.tally.tokens[kind],
+            tokens=self.unit_counts.tokens[kind],
             guarantee=self._guarantee(alone),
             claimed=self._claimed(kind),
         )
 
     def _claimed(self, kind: str) -> Claim | None:
-        """What the paper says of its own five strategies."""
+        """The paper's claim for its five strategies."""
         setting, mechanism = self.settings[kind], self.mechanisms[kind]
         if isinstance(mechanism, Kernel):
             strategy = PaperStrategy.ENTITY if mechanism.whole else PaperStrategy.WORD
-            least = mechanism.surrogates.least
+            least = mechanism.surrogates.min_probability
             return DeidRecipe(strategy=strategy, p=mechanism.p, pi_min=least).claim()
         if setting.chosen is not None and setting.chosen.is_placeholder:
             p = 1.0 if setting.p is None else setting.p
@@ -251,12 +254,14 @@ class Released:
         return None
 
     def _renaming(self) -> Guarantee | None:
-        """Consistent surrogates: what holds if a value is renamed everywhere in its scope."""
+        """The guarantee of consistent surrogates for renaming a value everywhere in its scope."""
         consistent = [
-            kind for kind in self.tally.types if isinstance(self.mechanisms.get(kind), Consistent)
+            kind
+            for kind in self.unit_counts.types
+            if isinstance(self.mechanisms.get(kind), Consistent)
         ]
-        if not consistent or any(kind not in self.mechanisms for kind in self.tally.types):
-            return None  # Nothing is known of what renaming does to releases of another kind.
+        if not consistent or any(kind not in self.mechanisms for kind in self.unit_counts.types):
+            return None  # The effect of renaming on other mechanisms is unknown.
         ledger = Ledger(unit=Unit.TOKEN, relation=Relation.REPLACE_ONE)
         for kind in consistent:
             ledger.spend(
@@ -277,7 +282,7 @@ class Released:
         )
         ledger.assume("which occurrences are equal may be known")
         ledger.assume(SAME_CASE)
-        ledger.assume("HMAC-SHA-256 looks random to whoever does not have the key")
+        ledger.assume("HMAC-SHA-256 is pseudorandom to anyone without the key")
         for sentence in (_OUTSIDE, *self.not_covered, *missed_by(self.detector), _OTHER_RUNS):
             ledger.leave_uncovered(sentence)
         return self._guarantee(ledger)
@@ -286,7 +291,7 @@ class Released:
         if self.evaluation is None or self.detector == "gold" or not self.same_detector:
             return None
         by_words = [kind for kind, each in self.mechanisms.items() if not each.whole]
-        return Misses.of(self.evaluation, self.tally.types, by_words)
+        return Misses.of(self.evaluation, self.unit_counts.types, by_words)
 
     def _recall_sentence(self) -> str:
         if self.detector == "gold":

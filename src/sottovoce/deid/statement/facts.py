@@ -1,7 +1,7 @@
-"""The fact of a whole utterance or user: values of several types, replaced by several mechanisms.
+"""The ledger fact of an utterance or user with values of several types and mechanisms.
 
-`privacy.facts.ReplacedTokens` knows one kernel. A unit with values of several types is one member
-of the pool of disjoint units, so all of its losses have to be in one fact.
+`privacy.facts.ReplacedTokens` holds one kernel. A unit with values of several types is one member
+of the pool of disjoint units, so all of its losses must be in one fact.
 """
 
 import math
@@ -21,8 +21,8 @@ class ReplacedValues(Fact):
 
     `counts[k]` values of `types[k]` went through the kernel (1-p)[y=x] + p pi(y) of
     `replace_probabilities[k]` and `smallest_probabilities[k]`, or, where `epsilons[k]` is not
-    negative, through a mechanism of that pure epsilon. `recalls[k]` is the share that is found, and
-    `counts[k]` counts the missed ones too: with the probability that any is missed it is out.
+    negative, through a mechanism of that pure epsilon. `recalls[k]` is the share that is found.
+    `counts[k]` includes missed values: if any value is missed, the unit is exposed.
     """
 
     types: tuple[str, ...]
@@ -42,7 +42,7 @@ class ReplacedValues(Fact):
         )  # fmt: skip
         if any(len(each) != len(self.types) for each in lists):
             raise InvalidInput(
-                f"Expected one entry for each of {len(self.types)} types in every list."
+                f"Expected {len(self.types)} entries in every list, one for each type, got others."
             )
         for p, pi, recall in zip(
             self.replace_probabilities, self.smallest_probabilities, self.recalls, strict=True
@@ -52,7 +52,7 @@ class ReplacedValues(Fact):
             _validate.probability("every recall", recall)
         for count, epsilon in zip(self.counts, self.epsilons, strict=True):
             if count < 0 or count != int(count):
-                raise InvalidInput(f"Expected numbers of values, got {count}.")
+                raise InvalidInput(f"Expected whole counts >= 0, got {count}.")
             if epsilon != -1 and not 0 <= epsilon < math.inf:
                 raise InvalidInput(f"Expected every epsilon >= 0, or -1, got {epsilon:g}.")
 
@@ -74,7 +74,7 @@ class ReplacedValues(Fact):
             else:
                 p = self.replace_probabilities[place]
                 found.append((TokenLoss(p, self.smallest_probabilities[place]), count))
-        # Nothing but a missed value looks like it, unless it is in a surrogate list by chance.
+        # A missed value identifies itself, unless it happens to be in a surrogate list.
         if self.missed >= 1:
             found.append((TokenLoss(0.0, 0.0), 1))
         elif self.missed:
@@ -91,10 +91,10 @@ class ReplacedValues(Fact):
 
     def why_infinite(self) -> str:
         if self.missed:
-            return "a private value that is missed is released as it is, and nothing else looks so"
+            return "a private value that is missed is released as it is, and identifies itself"
         return (
             "a private value may be released as it is, and no replacement ever equals it, so a "
-            "reader who sees it knows it is true"
+            "reader who sees it knows it is real"
         )
 
     def assumptions(self, relation: Relation) -> list[str]:
@@ -102,8 +102,8 @@ class ReplacedValues(Fact):
         stated.append("the types, the places and the number of private values may be known")
         if min(self.recalls, default=1.0) < 1:
             stated.append(
-                "every private value is missed with the same probability at most, whatever it is "
-                "and whatever else is missed"
+                "every private value is missed with at most the same probability, whatever the "
+                "value and whatever else is missed"
             )
         else:
             stated.append("every private value was found")

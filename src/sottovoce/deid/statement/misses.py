@@ -1,14 +1,14 @@
-"""What a detector that misses some values costs.
+"""The cost of a detector that misses values.
 
-A missed value is released as it is. If it is in no surrogate list, nothing else ever looks like it,
-so whoever sees it knows it: no epsilon holds with less delta than the probability that any of the
-values of a unit is missed. With k values and recall r that is 1 - r^k; with the other r^k the
-mechanisms did what they say. So the release is (epsilon of k values, delta + 1 - r^k).
+A missed value is released unchanged. If it is in no surrogate list, it identifies itself, so no
+epsilon holds with a delta below the probability that any value of a unit is missed. With k values
+and recall r that probability is 1 - r^k; with the remaining r^k every value went through its
+mechanism. So the release is (epsilon of k values, delta + 1 - r^k).
 
-Neither r nor k is known. r is at least the Clopper-Pearson bound of the evaluation. Of k values a
-number Bin(k, r) is found, so k is at most the largest number for which that few found ones are not
-too unlikely. All these bounds hold together with the confidence of the evaluation: half of the
-error is shared by the types, half by the units.
+Neither r nor k is known. r is at least the Clopper-Pearson bound of the evaluation. Of k values,
+Bin(k, r) are found, so k is at most the largest number for which finding so few is not too
+unlikely. All bounds hold jointly with the confidence of the evaluation: half of the error is split
+over the types, half over the units.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,7 +23,7 @@ from sottovoce.errors import InvalidInput
 
 @dataclass(frozen=True, kw_only=True)
 class Misses:
-    """A bound on the recall, the same for every type: a value may be found as another type."""
+    """A lower bound on the recall, shared by all types: a value may be found as another type."""
 
     recalls: Mapping[str, float]
     confidence: float
@@ -32,9 +32,9 @@ class Misses:
     def of(
         cls, evaluation: Evaluation, found: Collection[str], by_words: Collection[str]
     ) -> "Misses":
-        """`found` are the types in the release; those `by_words` are replaced word by word."""
+        """`found` are the types in the release; those in `by_words` are replaced word by word."""
         error = (1 - evaluation.confidence) / (2 * max(1, len(evaluation.types)))
-        recalls = dict.fromkeys(found, 0.0)  # nobody has looked how often such a type is missed
+        recalls = dict.fromkeys(found, 0.0)  # not evaluated
         for kind, seen in evaluation.types.items():
             total = seen.words if kind in by_words else seen.values
             missed = seen.missed_words if kind in by_words else seen.missed_values
@@ -45,21 +45,21 @@ class Misses:
     def recall(self) -> float:
         return min(self.recalls.values(), default=0.0)
 
-    def most_values(self, found: int, units: int) -> int:
-        """The most values that a unit has, if so many were found, for all of the units at once."""
-        return most_values(found, self.recall, (1 - self.confidence) / (2 * max(1, units)))
+    def max_values(self, found: int, units: int) -> int:
+        """Upper bound on the values of a unit with `found` found values, jointly for all units."""
+        return max_values(found, self.recall, (1 - self.confidence) / (2 * max(1, units)))
 
 
-def most_values(found: int, recall: float, error: float) -> int:
-    """The largest k for which Bin(k, recall) is at most `found` with more probability than `error`.
+def max_values(found: int, recall: float, error: float) -> int:
+    """The largest k for which Bin(k, recall) is at most `found` with probability above `error`.
 
-    >>> most_values(0, 0.9, 0.05), most_values(10, 0.5, 0.05)
+    >>> max_values(0, 0.9, 0.05), max_values(10, 0.5, 0.05)
     (1, 29)
-    >>> most_values(7, 1.0, 0.05)
+    >>> max_values(7, 1.0, 0.05)
     7
     """
     if found < 0:
-        raise InvalidInput(f"Expected a number of values, got {found}.")
+        raise InvalidInput(f"Expected a count >= 0, got {found}.")
     _validate.rate("recall", recall)
     _validate.rate("error", error)
 

@@ -1,6 +1,6 @@
-"""What may be said of a release: to one token, one utterance and one user, claimed beside true.
+"""The privacy statement of a release: per token, utterance and user, claimed next to true.
 
-How it is derived from what was done stands in `derivation`.
+Its derivation is in `derivation`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from sottovoce.privacy.ledger import Ledger
 
 @dataclass(frozen=True, kw_only=True)
 class TypeStatement:
-    """One type: what replaced it, how often, and what one token of it costs."""
+    """One type: its mechanism, how many values it replaced, and the cost of one token."""
 
     setting: Setting
     mechanism: Mechanism
@@ -24,7 +24,7 @@ class TypeStatement:
     claimed: Claim | None
 
     def line(self, kind: str) -> str:
-        """The type for people: true beside claimed."""
+        """A human-readable line: true next to claimed."""
         true = rounded_up(self.guarantee.epsilon) if self.guarantee.holds else "none"
         beside = "" if self.claimed is None else f" (claimed: {rounded_up(self.claimed.epsilon)})"
         return f"  {kind}: {self.tokens:,} replaced, epsilon {true} a token{beside}"
@@ -40,9 +40,9 @@ class TypeStatement:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseStatement:
-    """Everything that may be said of a release.
+    """The complete privacy statement of a release.
 
-    `guarantees` hold for the values that were found; `adjusted` ones allow for misses and exist
+    `guarantees` hold for the values that were found; `adjusted` ones account for misses and exist
     where the detector was evaluated; `renaming` is for consistent surrogates.
     """
 
@@ -66,17 +66,19 @@ class ReleaseStatement:
         }
 
     def lines(self) -> list[str]:
-        """The statement for people: a line a type, a sentence a unit, then what they rest on."""
-        said = [found.line(kind) for kind, found in sorted(self.types.items())]
-        said += [_bare(found) for found in self.guarantees.values()]
+        """The human-readable statement: one line per type, one sentence per unit, then the
+        conditions.
+        """
+        lines = [found.line(kind) for kind, found in sorted(self.types.items())]
+        lines += [_bare(found) for found in self.guarantees.values()]
         if self.renaming is not None:
-            said.append(f"For renaming a value everywhere: {self.renaming}")
-        said += [f"Allowing for misses: {_bare(found)}" for found in self.adjusted.values()]
+            lines.append(f"For renaming a value everywhere: {self.renaming}")
+        lines += [f"Allowing for misses: {_bare(found)}" for found in self.adjusted.values()]
         stated = [*self.guarantees.values(), *self.adjusted.values()]
         if any(found.holds for found in stated):
-            said += _listed("Provided that:", (each.assumptions for each in stated))
-        said += _listed("Not covered:", (each.not_covered for each in stated))
-        return [*said, self.recall, *self.notes]
+            lines += _listed("Provided that:", (each.assumptions for each in stated))
+        lines += _listed("Not covered:", (each.not_covered for each in stated))
+        return [*lines, self.recall, *self.notes]
 
 
 def _bare(guarantee: Guarantee) -> str:

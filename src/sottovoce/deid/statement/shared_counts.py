@@ -1,8 +1,8 @@
-"""The tally of one de-identifier, right with threads and with forked processes.
+"""The counts of one de-identifier, shared safely across threads and forked processes.
 
-A forked process has a copy of the tally, and what it counts there the parent never sees. So before
-every fork a file is opened that parent and child share; copies write what they are about to release
-into it, and the statement of the original reads it. Copies make no statements.
+A forked process has a copy of the counts that the parent never sees. So before every fork a file is
+opened that parent and child share. Copies append what they are about to release, and the original
+reads it for its statement. Copies make no statements.
 """
 
 import fcntl
@@ -18,21 +18,21 @@ from typing import BinaryIO
 from sottovoce.deid.statement.unit_counts import Rows, UnitCounts
 from sottovoce.errors import InvalidInput
 
-_LIVE: "weakref.WeakSet[TallyKeeper]" = weakref.WeakSet()
+_LIVE: "weakref.WeakSet[SharedCounts]" = weakref.WeakSet()
 
 
-class TallyKeeper:
-    """Adds to a tally and shows it, whoever adds.
+class SharedCounts:
+    """Adds to and reads the counts of a de-identifier, across threads and forks.
 
-    >>> keeper = TallyKeeper()
-    >>> keeper.add(Rows(types=[("PER",)], users=["ann"], keys=[1], releases=[1]))
-    >>> with keeper.all_counted() as tally:
-    ...     tally.utterances
+    >>> shared = SharedCounts()
+    >>> shared.add(Rows(types=[("PER",)], users=["ann"], keys=[1], releases=[1]))
+    >>> with shared.all_counted() as counts:
+    ...     counts.utterances
     1
     """
 
     def __init__(self) -> None:
-        self._tally = UnitCounts()
+        self._counts = UnitCounts()
         self._lock = threading.RLock()
         self._owner = os.getpid()
         self._shared: BinaryIO | None = None
@@ -41,20 +41,20 @@ class TallyKeeper:
 
     @property
     def is_copy(self) -> bool:
-        """Whether this process got it by a fork."""
+        """Whether this process got the object by a fork."""
         return os.getpid() != self._owner
 
     def add(self, rows: Rows) -> None:
-        """Count utterances; call it before they are released."""
+        """Count utterances; call this before they are released."""
         with self._lock:
             if self.is_copy:
                 self._report(rows)
             else:
-                self._tally.add_all(rows)
+                self._counts.add_all(rows)
 
     @contextmanager
     def all_counted(self) -> Iterator[UnitCounts]:
-        """The tally of the original and of all copies, while nobody adds to it."""
+        """The counts of the original and all copies, locked while in use."""
         if self.is_copy:
             raise InvalidInput(
                 "Expected the de-identifier of the parent process, got the copy in a forked one: "
@@ -62,7 +62,7 @@ class TallyKeeper:
             )
         with self._lock:
             self._collect()
-            yield self._tally
+            yield self._counts
 
     def _report(self, rows: Rows) -> None:
         if self._shared is None:
@@ -95,29 +95,29 @@ class TallyKeeper:
                 )
         finally:
             fcntl.lockf(file, fcntl.LOCK_UN)
-        # A copy that died while it wrote had not released anything yet.
+        # A copy that died while writing had not released anything yet.
         whole = content[: content.rfind(b"\n") + 1]
         for line in whole.splitlines():
-            self._tally.add_all(Rows.from_json(json.loads(line)))
+            self._counts.add_all(Rows.from_json(json.loads(line)))
         self._read += len(whole)
 
     def _before_fork(self) -> None:
         self._lock.acquire()
         if self._shared is None:
-            self._shared = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the keeper
+            self._shared = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the shared
             weakref.finalize(self, self._shared.close)
 
     def _after_fork(self) -> None:
         self._lock.release()
 
 
-_HELD: list[TallyKeeper] = []
+_HELD: list[SharedCounts] = []
 
 
 def _before_fork() -> None:
-    for keeper in list(_LIVE):
-        _HELD.append(keeper)
-        keeper._before_fork()
+    for shared in list(_LIVE):
+        _HELD.append(shared)
+        shared._before_fork()
 
 
 def _after_fork() -> None:

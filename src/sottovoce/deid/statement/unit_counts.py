@@ -1,9 +1,9 @@
-"""How many values of each type were replaced, in which utterance, of which user, how many times.
+"""Counts of replaced values by type, utterance, user and release.
 
-An utterance is what has one id; releasing it again costs again, in the same call or in a later one.
-Texts without an id are told apart by their words: within one call equal texts are utterances of
-their own, and a later call that releases them again adds up. Of the counts a statement needs the
-undominated ones alone. The memory is that of the users and twenty bytes an utterance with private
+An utterance is identified by its id; releasing it again costs again, in the same call or a later
+one. Texts without an id are identified by their words: within one call equal texts are different
+utterances, and a later call that releases them again adds up. A statement needs only the
+undominated counts. Memory use is that of the users plus twenty bytes per utterance with private
 values.
 """
 
@@ -25,16 +25,16 @@ from sottovoce.errors import InvalidInput
 Counts = tuple[int, ...]
 Matrix = NDArray[np.int64]
 
-_MOST_KEPT = 64
+_MAX_KEPT = 64
 _ROW = np.dtype([("key", "<u8"), ("release", "<u8"), ("pattern", "<u4")])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Some released utterances: the types of their values, their users, which utterances they are.
+    """A batch of released utterances: the types of their values, their users and keys.
 
-    `keys` are equal for the same utterance. Rows of one key add up, unless `releases` says that
-    they stand side by side in one release.
+    Equal `keys` mean the same utterance. Rows with equal keys add up, unless they also have equal
+    `releases`: then they are different utterances of one release.
     """
 
     types: Sequence[tuple[str, ...]]
@@ -61,15 +61,15 @@ class Rows:
 
 
 def key_of(*parts: str) -> int:
-    """64 bits that are equal for equal parts, in every process."""
+    """A 64-bit hash that is equal for equal parts in every process."""
     message = "\0".join(parts).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(message, digest_size=8).digest(), "little")
 
 
-def one_name(user: str) -> str:
-    """The name of a user without blanks around it, in one spelling; a blank one is none.
+def normalized_user(user: str) -> str:
+    """The user name, stripped and in Unicode normal form; blank means no user.
 
-    >>> one_name(" ann ") == one_name("ann"), one_name("  ")
+    >>> normalized_user(" ann ") == normalized_user("ann"), normalized_user("  ")
     (True, '')
     """
     user = user.strip()
@@ -77,21 +77,21 @@ def one_name(user: str) -> str:
 
 
 def random_numbers(count: int) -> list[int]:
-    """Numbers that no two releases share."""
+    """Numbers unique to each release."""
     found: list[int] = np.frombuffer(os.urandom(8 * count), dtype="<u8").tolist()
     return found
 
 
 class UnitCounts:
-    """Counts for the privacy units of a release.
+    """Counts per privacy unit of a release.
 
-    >>> tally = UnitCounts()
+    >>> counts = UnitCounts()
     >>> for user, types in [("a", ["PER", "PER"]), ("b", ["LOC"]), ("a", ["PER"])]:
-    ...     tally.add(types, user)
-    >>> tally.types, sorted(tally.worst_utterances()), sorted(tally.worst_users())
+    ...     counts.add(types, user)
+    >>> counts.types, sorted(counts.worst_utterances()), sorted(counts.worst_users())
     (['PER', 'LOC'], [(0, 1), (2, 0)], [(0, 1), (3, 0)])
-    >>> tally.add(["PER"], "a", id="1"); tally.add(["PER"], "a", id="1")
-    >>> sorted(tally.worst_tokens()), tally.most_releases
+    >>> counts.add(["PER"], "a", id="1"); counts.add(["PER"], "a", id="1")
+    >>> sorted(counts.worst_tokens()), counts.max_releases
     ([(0, 1), (2, 0)], 2)
     """
 
@@ -106,7 +106,7 @@ class UnitCounts:
 
     @property
     def tokens(self) -> Counter[str]:
-        """How many values of each type were replaced."""
+        """The number of replaced values of each type."""
         found: Counter[str] = Counter()
         for pattern, number in self._patterns.items():
             for kind in pattern:
@@ -115,7 +115,7 @@ class UnitCounts:
 
     @property
     def types(self) -> list[str]:
-        """The types in the order of their counts."""
+        """The types, in the order they were first counted."""
         return list(dict.fromkeys(kind for pattern in self._patterns for kind in pattern))
 
     @property
@@ -123,24 +123,24 @@ class UnitCounts:
         return len(self._users)
 
     @property
-    def most_releases(self) -> int:
-        """How often the utterance was released that was released most often."""
+    def max_releases(self) -> int:
+        """The largest number of releases of any utterance."""
         rows, starts = self._grouped()
         return int(np.diff(starts, append=len(rows)).max(initial=0))
 
     def original(self, kind: str) -> str:
-        """What a type is called in the release that it came from (see `merge`)."""
+        """The name of a type in its original release (see `merge`)."""
         return self._originals.get(kind, kind)
 
     def add(self, types: Sequence[str], user: str, id: str = "") -> None:
-        """One utterance: the type of each of its replaced values."""
+        """Count one utterance, given the type of each replaced value."""
         keys = [key_of("id", id)] if id else random_numbers(1)
         self.add_all(
             Rows(types=[tuple(types)], users=[user], keys=keys, releases=random_numbers(1))
         )
 
     def add_all(self, rows: Rows) -> None:
-        """Some utterances at once."""
+        """Count a batch of utterances."""
         self.utterances += len(rows.types)
         self.without_user += rows.users.count("")
         kept = []
@@ -162,14 +162,14 @@ class UnitCounts:
         return self._patterns.setdefault(pattern, len(self._patterns))
 
     def worst_utterances(self, types: Sequence[str] | None = None) -> set[Counts]:
-        """Counts of these types (of all) such that every utterance is dominated by one of them."""
+        """Counts of the given types (default all) that dominate those of every utterance."""
         counts, _ = self._sums(self._matrix(self.types if types is None else types))
         return _worst(map(tuple, counts.tolist()))
 
     def worst_tokens(self, types: Sequence[str] | None = None) -> set[Counts]:
-        """The same for one token: how often it was released as a value of each type.
+        """Counts that dominate those of every token: its releases as a value of each type.
 
-        It has one type. Only where the releases of an utterance do not agree on the types of its
+        A token has one type. Only where the releases of an utterance disagree on the types of its
         values may a token have had any of them.
         """
         chosen = self.types if types is None else types
@@ -184,14 +184,14 @@ class UnitCounts:
         return _worst(counts for counts in found if any(counts))
 
     def worst_users(self, types: Sequence[str] | None = None) -> set[Counts]:
-        """The same for users."""
+        """Counts that dominate those of every user."""
         chosen = self.types if types is None else types
         return _worst(
             tuple(total[kind] for kind in chosen) for total in self._users.values() if total
         )
 
     def merge(self, other: "UnitCounts", names: Mapping[str, str]) -> None:
-        """Add what another tally counted; `names` are what its types are called here."""
+        """Add the counts of another object; `names` maps its types to names here."""
         self.utterances += other.utterances
         self.without_user += other.without_user
         for user, total in other._users.items():
@@ -212,7 +212,7 @@ class UnitCounts:
             self._rows.append(renamed)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, to be kept as private as the text."""
+        """The complete counts; as private as the text."""
         return {
             "utterances": self.utterances,
             "without_user": self.without_user,
@@ -225,22 +225,22 @@ class UnitCounts:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "UnitCounts":
-        tally = cls()
+        counts = cls()
         try:
-            tally.utterances, tally.without_user = data["utterances"], data["without_user"]
+            counts.utterances, counts.without_user = data["utterances"], data["without_user"]
             for pattern, often in zip(data["patterns"], data["often"], strict=True):
-                tally._often[tally._number(tuple(pattern))] = often
-            tally._users = {user: Counter(total) for user, total in data["users"].items()}
-            tally._originals = dict(data["originals"])
+                counts._often[counts._number(tuple(pattern))] = often
+            counts._users = {user: Counter(total) for user, total in data["users"].items()}
+            counts._originals = dict(data["originals"])
             rows = np.frombuffer(base64.b64decode(data["rows"], validate=True), dtype=_ROW)
             if len(rows) != sum(data["often"]) or rows["pattern"].max(initial=0) >= max(
-                1, len(tally._patterns)
+                1, len(counts._patterns)
             ):
-                raise ValueError("its rows do not fit its counts")
+                raise ValueError("rows do not match counts")
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise InvalidInput(f"Expected the counts of a release, but {problem!r}.") from problem
-        tally._rows = [rows]
-        return tally
+        counts._rows = [rows]
+        return counts
 
     def _all_rows(self) -> NDArray[np.void]:
         if len(self._rows) != 1:
@@ -248,19 +248,19 @@ class UnitCounts:
         return self._rows[0]
 
     def _grouped(self) -> tuple[NDArray[np.void], NDArray[np.intp]]:
-        """The rows by utterance, equal ones of one release once, and where each utterance begins.
+        """The rows sorted by utterance, deduplicated within a release, and each utterance's start.
 
-        Equal texts without an id may stand side by side in one release: the worst of them was in
-        every release once.
+        Equal texts without an id may occur several times in one release: the worst of them occurs
+        once in every release.
         """
         rows = np.unique(self._all_rows())
         starts = np.flatnonzero(np.diff(rows["key"], prepend=0) != 0)
         if len(rows) and (not len(starts) or starts[0] != 0):
-            starts = np.concatenate([[0], starts])  # a key of 0 is a key
+            starts = np.concatenate([[0], starts])  # 0 is a valid key
         return rows, starts.astype(np.intp)
 
     def _sums(self, counts: Matrix) -> tuple[Matrix, NDArray[np.bool_]]:
-        """`counts` of patterns, summed by utterance, and whether its releases agree on types."""
+        """Pattern `counts` summed by utterance, and whether its releases agree on the types."""
         rows, starts = self._grouped()
         if not len(rows):
             return counts[:0], np.ones(0, dtype=np.bool_)
@@ -282,13 +282,13 @@ class UnitCounts:
         )
 
     def _matrix(self, types: Sequence[str]) -> Matrix:
-        """How many values of each of the types each pattern has."""
+        """The number of values of each type in each pattern."""
         return np.array(
             [[pattern.count(kind) for kind in types] for pattern in self._patterns], dtype=np.int64
         ).reshape(len(self._patterns), len(types))
 
     def _base_patterns(self) -> NDArray[np.int64]:
-        """Equal numbers for patterns of the same types, whatever release they are from."""
+        """Equal numbers for patterns of the same types, across releases."""
         known: dict[frozenset[str], int] = {}
         return np.array(
             [
@@ -300,13 +300,13 @@ class UnitCounts:
 
 
 def _worst(counts: Iterable[Counts]) -> set[Counts]:
-    """The undominated counts; if they are many, the one that dominates them all."""
+    """The undominated counts; if there are too many, a single one that dominates them all."""
     every = set(counts)
     kept: list[Counts] = []
     for each in sorted(every, key=lambda counts: (-sum(counts), counts)):
         if not any(_dominates(other, each) for other in kept):
             kept.append(each)
-    if len(kept) > _MOST_KEPT:
+    if len(kept) > _MAX_KEPT:
         return {tuple(map(max, zip_longest(*kept, fillvalue=0)))}
     return set(kept)
 

@@ -1,1 +1,1 @@
-"""What a device keeps for itself: its book, its sealed file, and the messages it exchanges."""
+"""State of a device: its contribution log, its encrypted file, and the messages it exchanges."""

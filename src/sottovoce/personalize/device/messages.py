@@ -1,8 +1,7 @@
-"""What a server and a device say to each other: a request for counts, and the counts.
+"""Messages between a server and a device: a request for counts, and the counts.
 
-Both are JSON with a version, and both are read as if an enemy had written them. A contribution
-names its sender by a pseudonym that differs from server to server. Messages are not encrypted
-here: send them over TLS.
+Both are versioned JSON, and both are parsed as untrusted input. A contribution names its sender by
+a pseudonym that is different for each server. Messages are not encrypted here: send them over TLS.
 """
 
 import json
@@ -20,16 +19,16 @@ from sottovoce.personalize.federated.server import Refused, Server
 from sottovoce.personalize.lm.vocabulary import Vector
 
 VERSION = 1
-# A request may carry a vocabulary of pairs; nothing sensible is larger than this.
+# Requests may carry a vocabulary of pairs; reject anything larger than this.
 LARGEST_MESSAGE = 2**25
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoundRequest:
-    """A server's call for counts: which round, by which plan and rules.
+    """A server's request for counts: the round, its plan and its rules.
 
-    `pairs` are the words of the vector where pairs are counted; single words have to be those that
-    the device knows already.
+    `pairs` is the vocabulary if pairs are counted; for single words the device uses its own
+    vocabulary.
     """
 
     server: str
@@ -42,17 +41,18 @@ class RoundRequest:
     def __post_init__(self) -> None:
         for name in ("server", "run", "rules"):
             if not isinstance(given := getattr(self, name), str) or not 0 < len(given) <= 1000:
-                raise InvalidInput(f"Expected {name} to be a text of 1 to 1000 letters.")
+                raise InvalidInput(f"Expected {name} to be a string of 1 to 1000 characters.")
         _validate.at_least_one("number", self.number)
         if not isinstance(self.plan, ReleasePlan):
-            raise InvalidInput(f"Expected a plan of releases, got {self.plan!r}.")
+            raise InvalidInput(f"Expected a release plan, got {self.plan!r}.")
 
     @classmethod
     def of(cls, server: Server, number: int, *, name: str = "server") -> Self:
-        """The request of round `number` of this server, which devices know by `name`."""
+        """The request for round `number` of this server, which devices know by `name`."""
         if server.release is None:
             raise InvalidInput(
-                "Expected a server that adds noise, got one without: no device sends to it."
+                "Expected a server that adds noise, got one without: give it a release plan, since "
+                "devices decline otherwise."
             )
         plan = server.release.plan
         return cls(
@@ -66,7 +66,7 @@ class RoundRequest:
 
     @property
     def id(self) -> str:
-        """The name of this round among all rounds of all servers."""
+        """A unique id of this round over all servers."""
         return json.dumps([self.server, self.run, self.number, self.rules])
 
     def to_bytes(self) -> bytes:
@@ -76,20 +76,20 @@ class RoundRequest:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read a request; anything else is refused as `InvalidInput`."""
-        told = _read(data, "a request for counts")
+        """Parse a request; raises `InvalidInput` for anything else."""
+        fields = _read(data, "a request for counts")
         try:
-            pairs = told["pairs"]
+            pairs = fields["pairs"]
             if pairs is not None and not (
                 isinstance(pairs, list) and all(isinstance(pair, str) for pair in pairs)
             ):
-                raise TypeError("pairs are no list of texts")
+                raise TypeError("pairs are not a list of strings")
             return cls(
-                server=told["server"],
-                run=told["run"],
-                number=told["number"],
-                plan=ReleasePlan.from_json(told["plan"]),
-                rules=told["rules"],
+                server=fields["server"],
+                run=fields["run"],
+                number=fields["number"],
+                plan=ReleasePlan.from_json(fields["plan"]),
+                rules=fields["rules"],
                 pairs=None if pairs is None else tuple(pairs),
             )
         except InvalidInput:
@@ -100,10 +100,10 @@ class RoundRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Contribution:
-    """The counts of one device for one round, in units of counting, zeros left out.
+    """The counts of one device for one round, in counting units, as a sparse vector.
 
-    >>> told = Contribution(round="[1]", rules="ab-cd", device="0f", places=(2,), units=(64.0,))
-    >>> Contribution.from_bytes(told.to_bytes()) == told, told.counts(4).tolist()
+    >>> sent = Contribution(round="[1]", rules="ab-cd", device="0f", places=(2,), units=(64.0,))
+    >>> Contribution.from_bytes(sent.to_bytes()) == sent, sent.counts(4).tolist()
     (True, [0.0, 0.0, 64.0, 0.0])
     """
 
@@ -114,17 +114,19 @@ class Contribution:
     units: tuple[float, ...]
 
     def counts(self, size: int) -> Vector:
-        """The whole vector over a vocabulary of `size` words."""
+        """The dense vector over a vocabulary of `size` words."""
         if any(place >= size for place in self.places):
-            raise Refused("wrong-length", f"Expected counts of {size} words, got one beyond them.")
+            raise Refused("wrong-length", f"Expected places below {size}, got a larger one.")
         dense = np.zeros(size)
         dense[list(self.places)] = self.units
         return dense
 
     def add_to(self, server: Server, request: RoundRequest) -> None:
-        """Let the server take the counts in, or raise its `Refused`."""
+        """Add the counts to the server's sum, or raise `Refused`."""
         if self.round != request.id:
-            raise Refused("other-round", "Expected an answer to this round, got one to another.")
+            raise Refused(
+                "other-round", "Expected an answer to this round, got one to another round."
+            )
         counts = self.counts(len(server.vocabulary))
         server.receive(counts, client=self.device, rules=self.rules)
 
@@ -133,23 +135,23 @@ class Contribution:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read a contribution; anything else is `Refused`."""
+        """Parse a contribution; raises `Refused` for anything else."""
         try:
-            told = _read(data, "a contribution")
-            places, units = told["places"], told["units"]
-            texts = [told[name] for name in ("round", "rules", "device")]
+            fields = _read(data, "a contribution")
+            places, units = fields["places"], fields["units"]
+            texts = [fields[name] for name in ("round", "rules", "device")]
             if not all(isinstance(text, str) for text in texts):
-                raise TypeError("a name is no text")
+                raise TypeError("a name is not a string")
             if not isinstance(places, list) or not isinstance(units, list):
-                raise TypeError("counts are no lists")
+                raise TypeError("counts are not lists")
             if len(places) != len(units):
-                raise ValueError("places and counts differ in number")
+                raise ValueError("places and counts differ in length")
             if any(type(place) is not int or place < 0 for place in places):
-                raise TypeError("a place is no whole number")
+                raise TypeError("a place is not a whole number")
             if any(later <= earlier for earlier, later in pairwise(places)):
-                raise ValueError("places are not in order")
+                raise ValueError("places are not sorted")
             if any(type(unit) not in (int, float) or not math.isfinite(unit) for unit in units):
-                raise TypeError("a count is no number")
+                raise TypeError("a count is not a finite number")
             return cls(
                 round=texts[0],
                 rules=texts[1],
@@ -164,12 +166,12 @@ class Contribution:
 def _read(data: bytes, what: str) -> dict[str, Any]:
     if not isinstance(data, bytes) or len(data) > LARGEST_MESSAGE:
         raise InvalidInput(
-            f"Expected {what} of at most {LARGEST_MESSAGE} bytes, got something else."
+            f"Expected {what} of at most {LARGEST_MESSAGE} bytes, got a longer or other message."
         )
     try:
-        told = json.loads(data)
+        fields = json.loads(data)
     except (ValueError, RecursionError) as problem:
-        raise InvalidInput(f"Expected {what} in JSON, got something else.") from problem
-    if not isinstance(told, dict) or told.get("version") != VERSION:
+        raise InvalidInput(f"Expected {what} in JSON, got other data.") from problem
+    if not isinstance(fields, dict) or fields.get("version") != VERSION:
         raise InvalidInput(f"Expected {what} of version {VERSION}, got another.")
-    return told
+    return fields

@@ -1,8 +1,8 @@
-"""The file of a device: encrypted, for its owner's eyes, whole or not there, and never older.
+"""The encrypted state file of a device: owner-only, written atomically, protected from rollback.
 
-AES-256-GCM under a key of 32 bytes, or under a passphrase by scrypt. Beside the file stands a
-counter of how often it was written, so that a file from a backup is noticed. Who puts the counter
-back as well is not noticed: that takes hardware with a counter of its own.
+AES-256-GCM under a 32-byte key, or under a passphrase via scrypt. A counter file next to it holds
+the number of writes, so that a file restored from a backup is detected. Restoring the counter as
+well is not detected; that would take hardware with a monotonic counter.
 """
 
 import fcntl
@@ -23,13 +23,13 @@ Key = bytes | str
 KEY_BYTES = 32
 _MAGIC = b"sottovoce device 1\n"
 _SALT_BYTES, _NONCE_BYTES = 16, 12
-# 32 MiB and a tenth of a second: much for a guess, little for a phone.
+# 32 MiB and about 0.1 s: expensive to brute-force, cheap enough for a phone.
 _SCRYPT = {"n": 2**15, "r": 8, "p": 1}
 _OWNER_ONLY = 0o600
 
 
 class SealedFile:
-    """One file under one key, with its counter.
+    """One encrypted file with its write counter.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -44,7 +44,7 @@ class SealedFile:
         self._derived: tuple[bytes, bytes] | None = None
 
     def __repr__(self) -> str:
-        # Without the key: it would end up in somebody's log.
+        # Without the key, which would end up in logs.
         return f"SealedFile({str(self.path)!r})"
 
     @property
@@ -53,11 +53,11 @@ class SealedFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else reads a counter and writes the file in between."""
+        """Hold an exclusive lock, so that reading the counter and writing the file are atomic."""
         lock = self.path.with_name(f"{self.path.name}.lock")
         if not lock.parent.is_dir():
             raise InvalidInput(
-                f"Expected an existing folder for {self.path}; create {lock.parent}."
+                f"Expected an existing folder for {self.path}, got none: create {lock.parent}."
             )
         handle = os.open(lock, os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
         try:
@@ -67,28 +67,28 @@ class SealedFile:
             os.close(handle)
 
     def newest(self) -> int | None:
-        """How often the file was written, by its counter; None where there is no counter."""
+        """The number of writes according to the counter; None without a counter."""
         try:
             return int(self.counter.read_text("ascii"))
         except FileNotFoundError:
             return None
         except ValueError as problem:
-            raise InvalidInput(f"Expected a number in {self.counter}, got something else.") from (
+            raise InvalidInput(f"Expected a number in {self.counter}, got other content.") from (
                 problem
             )
 
     def write(self, plain: bytes, serial: int) -> None:
-        """Write `plain` as the file of that serial number; hold the lock."""
+        """Write `plain` with that serial number; the caller holds the lock."""
         salt, key = self._derived or self._derive(os.urandom(_SALT_BYTES))
         head = _MAGIC + self._mode + salt + serial.to_bytes(8, "big")
         nonce = os.urandom(_NONCE_BYTES)
-        # The file is renamed first: a crash in between leaves a counter that is too low, not high.
+        # The file is renamed first: a crash in between leaves the counter too low, never too high.
         with outputs(self.path, self.counter, mode=_OWNER_ONLY) as (file, counter):
             file.write(head + nonce + AESGCM(key).encrypt(nonce, plain, head))
             counter.write(f"{serial}\n".encode("ascii"))
 
     def read(self) -> tuple[bytes, int]:
-        """What was written, and its serial number."""
+        """The decrypted content and its serial number."""
         content = self.path.read_bytes()
         salt_at = len(_MAGIC) + 1
         serial_at = salt_at + _SALT_BYTES
@@ -102,8 +102,8 @@ class SealedFile:
         except (InvalidTag, ValueError) as problem:
             self._derived = None
             raise InvalidInput(
-                f"Expected the state of a device, saved with this key, in {self.path}: the key is "
-                "another one, or the file was altered."
+                f"Expected a device state saved with this key in {self.path}, got another key or "
+                "an altered file."
             ) from problem
         return plain, int.from_bytes(head[serial_at:], "big")
 
@@ -121,10 +121,10 @@ class SealedFile:
 
 
 def checked_key(key: Key) -> Key:
-    """A key of 32 bytes or a passphrase, or a refusal that does not quote it."""
+    """Validate a 32-byte key or passphrase; the error does not quote it."""
     if isinstance(key, str):
         if not key:
             raise InvalidInput("Expected a passphrase, got an empty one.")
     elif not isinstance(key, bytes) or len(key) != KEY_BYTES:
-        raise InvalidInput(f"Expected a key of {KEY_BYTES} bytes or a passphrase as text.")
+        raise InvalidInput(f"Expected a key of {KEY_BYTES} bytes or a passphrase, got neither.")
     return key

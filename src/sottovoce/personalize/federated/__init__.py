@@ -1,1 +1,1 @@
-"""Federated counts: the client's cache, the server's rounds, and the release with noise."""
+"""Federated counts: the client's cache, the server's rounds, and the noisy release."""

@@ -1,9 +1,9 @@
-"""The cache of one client: what this device heard, and what of it may leave.
+"""The cache of one client: its personal counts, and the part that may be sent.
 
-Two sets of counts are kept. The *personal* counts never leave the device and follow every
-utterance. The *contribution* is what the server may see: capped at a mass and at a mass per word
-for user-level privacy, and handed over in increments. Caps are applied when words are heard, not
-when they are sent, so a client who is not sampled gets no second chance.
+Two sets of counts are kept. The *personal* counts never leave the device and include every
+utterance. The *contribution* is what the server may see: capped in total and per word for
+user-level privacy, and sent in increments. Caps are applied when words are counted, not when they
+are sent, so a client that is not sampled cannot contribute the same mass later.
 """
 
 import json
@@ -54,10 +54,10 @@ class ClientCache:
         self._personal: dict[int, float] = {}
         self._pending: dict[int, float] = {}
         self._sent: dict[int, float] = {}
-        # What counts against the caps; forgotten at the end of a round only if caps are per round.
+        # Mass charged to the caps; reset at the end of a round only for per-round caps.
         self._spent: dict[int, float] = {}
 
-    # Fixed for good: what was counted by one rule must not leave under the name of another.
+    # Immutable: counts made under one rule must not be sent under another.
     @property
     def vocabulary(self) -> Vocabulary:
         return self._vocabulary
@@ -72,12 +72,12 @@ class ClientCache:
 
     @property
     def rules(self) -> str:
-        """By which words, kernel and caps this cache counts."""
+        """The digest of the vocabulary, kernel and caps that this cache counts by."""
         return rules(self.vocabulary, self.counting, self.caps)
 
-    def add(self, heard: NBest) -> None:
-        """Count one utterance by the ranks of its first pass."""
-        places, added = self.counting.count(heard, self.vocabulary)
+    def add(self, nbest: NBest) -> None:
+        """Count one utterance by its first-pass ranks."""
+        places, added = self.counting.count(nbest, self.vocabulary)
         mass_cap, word_cap = self.caps.in_units(self.counting.unit)
         room = mass_cap - sum(self._spent.values())
         for place, mass in zip(places.tolist(), added.tolist(), strict=True):
@@ -92,24 +92,24 @@ class ClientCache:
             self._forget()
 
     def personal(self) -> Vector:
-        """The personal counts, in counts."""
+        """The personal counts (not in units)."""
         return self._dense(self._personal) / self.counting.unit
 
     def distribution(self, smoothing: Smoothing | None = None) -> Vector:
-        """q_i: the personal distribution, ready after every utterance."""
+        """q_i: the personal distribution, up to date after every utterance."""
         smooth = smoothing or Dirichlet()
         return smooth(self.personal(), self.vocabulary.unigram)
 
     @property
     def mass(self) -> float:
-        """c_i: the personal counts summed up."""
+        """c_i: the sum of the personal counts."""
         return math.fsum(self._personal.values()) / self.counting.unit
 
     def take_increment(self) -> Vector:
-        """What is new since the last time, in units, to be sent once.
+        """The counts since the last increment, in units; each is returned once.
 
         Save the cache *before* sending: a device that crashes in between then loses an increment,
-        where the other order would send it twice and break the caps.
+        whereas the other order would send it twice and break the caps.
         """
         increment = self._dense(self._pending)
         for place, mass in self._pending.items():
@@ -118,7 +118,7 @@ class ClientCache:
         return increment
 
     def drop_increment(self) -> None:
-        """Forget what is new without sending it: the client was not sampled in this round."""
+        """Discard the increment: the client was not sampled in this round."""
         self._pending.clear()
         if self.caps.span is Cap.PER_ROUND:
             self._spent.clear()
@@ -129,23 +129,25 @@ class ClientCache:
         return self._dense(self._sent)
 
     def arrays(self) -> dict[str, Vector]:
-        """The whole state as vectors over the vocabulary, for a caller that keeps it elsewhere."""
+        """The full state as dense vectors, for callers that store it elsewhere."""
         return {name: self._dense(getattr(self, f"_{name}")) for name in _PARTS}
 
     def restore(self, arrays: Mapping[str, Vector]) -> None:
-        """Take the state of `arrays` back."""
+        """Restore the state from `arrays`."""
         for name in _PARTS:
             vector = arrays[name]
             if vector.shape != (len(self.vocabulary),):
-                raise InvalidInput(f"Expected {len(self.vocabulary)} saved counts of {name}.")
+                raise InvalidInput(
+                    f"Expected {len(self.vocabulary)} saved counts of {name}, got {vector.shape}."
+                )
             if not (np.isfinite(vector).all() and (vector >= 0).all()):
-                raise InvalidInput(f"Expected saved counts of {name} >= 0.")
+                raise InvalidInput(f"Expected finite saved counts of {name} >= 0, got others.")
             counts = {int(place): float(vector[place]) for place in np.flatnonzero(vector)}
             setattr(self, f"_{name}", counts)
         self._check_caps("the saved arrays")
 
     def save(self, path: Path | str) -> None:
-        """Write the cache whole or not at all."""
+        """Write the cache atomically."""
         words = self.vocabulary.words
         parts = {name: getattr(self, f"_{name}") for name in _PARTS}
         state: dict[str, Any] = {
@@ -168,10 +170,10 @@ class ClientCache:
         *,
         capacity: int | None = None,
     ) -> Self:
-        """Read a cache back, under the vocabulary and the caps that it was saved with.
+        """Read a cache, with the vocabulary and the caps that it was saved with.
 
-        Under another vocabulary counts would come back as those of other words, or not at all and
-        the caps would have room again; other caps would start a lifetime anew.
+        Another vocabulary would assign counts to other words, or lose them and so free room under
+        the caps; other caps would start a new lifetime.
         """
         try:
             state = json.loads(Path(path).read_bytes())
@@ -195,14 +197,14 @@ class ClientCache:
         return cache
 
     def _check_caps(self, origin: object) -> None:
-        """Refuse a saved state in which more is waiting than the caps ever let in."""
+        """Reject a saved state in which more is pending than the caps allow."""
         mass, per_word = self.caps.in_units(self.counting.unit)
         spent = self._spent
         total = math.fsum(spent.values())
-        waits = any(
-            waiting > spent.get(place, 0.0) * _SLACK for place, waiting in self._pending.items()
+        excess = any(
+            pending > spent.get(place, 0.0) * _SLACK for place, pending in self._pending.items()
         )
-        if waits or total > mass * _SLACK or max(spent.values(), default=0.0) > per_word * _SLACK:
+        if excess or total > mass * _SLACK or max(spent.values(), default=0.0) > per_word * _SLACK:
             raise InvalidInput(f"Expected a saved cache within its caps in {origin}, got more.")
 
     def _dense(self, counts: dict[int, float]) -> NDArray[np.float64]:
@@ -212,13 +214,13 @@ class ClientCache:
         return vector
 
     def _forget(self) -> None:
-        """Halve everything and keep the heaviest words: old habits fade, memory stays bounded."""
-        heaviest = sorted(self._personal.items(), key=lambda item: (-item[1], item[0]))
-        self._personal = {place: mass / 2 for place, mass in heaviest[: self.capacity]}
+        """Halve all counts and keep the largest: old habits fade, memory stays bounded."""
+        largest = sorted(self._personal.items(), key=lambda item: (-item[1], item[0]))
+        self._personal = {place: mass / 2 for place, mass in largest[: self.capacity]}
 
 
 _PARTS = ("personal", "pending", "sent", "spent")
-# Adding up fractions in another order may differ in the last bits.
+# Tolerance for floating-point sums in a different order.
 _SLACK = 1 + 1e-9
 
 

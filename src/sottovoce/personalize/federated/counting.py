@@ -1,17 +1,16 @@
-"""How one utterance is counted, and how far it can therefore move a vector of counts.
+"""How one utterance is counted, and the resulting sensitivity of the counts.
 
-Each hypothesis of the first pass counts its words with the weight K(r) of its rank r; a hypothesis
-counts at most `max_words` words. So one utterance has L1 norm at most m S, and L2 norm at most
-S sqrt(m) if every word counts once a hypothesis, with S = sum_r K(r). With integer weights,
-round(64 K), counts are whole numbers of 1/64: sums are exact and the noise can be discrete.
+Each first-pass hypothesis counts its words with the weight K(r) of its rank r, up to `max_words`
+words. So one utterance has L1 norm at most m S, and L2 norm at most S sqrt(m) if every word counts
+once per hypothesis, with S = sum_r K(r). With integer weights, round(64 K), counts are multiples of
+1/64: sums are exact and the noise can be discrete.
 
-With `order` 2 it is pairs of neighbours that are counted in place of words, those with the start
-and the end of a sentence too. A pair is written "call mum", and is looked up in a vocabulary of
-pairs (see `pairs`).
+With `order` 2, pairs of adjacent words are counted instead, including sentence start and end. A
+pair is written "call mum", and is looked up in a vocabulary of pairs (see `pairs`).
 
-The sensitivity in the ledger is that of the plan, so it is true only of clients that count by it:
-the same words in the same places, the same kernel over ranks of the first pass, the same caps. A
-client states its rules with what it sends, and the server refuses what was counted by others.
+The sensitivity in the ledger is that of the plan, so it holds only for clients that count by the
+plan: the same vocabulary, the same kernel over first-pass ranks, the same caps. A client states its
+rules with its contribution, and the server refuses any others.
 """
 
 import hashlib
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Counting:
-    """The public rule of counting, the same on every device.
+    """The public counting rule, the same on every device.
 
     >>> Counting(sigma=1.0, nbest=20, max_words=15).l1_sensitivity
     26.2997...
@@ -71,47 +70,47 @@ class Counting:
 
     @property
     def unit(self) -> int:
-        """How many units make a count of one: 64 with integer weights."""
+        """Units per count of one: 64 with integer weights."""
         return INTEGER_WEIGHT if self.integer else 1
 
     def weights(self, present: int) -> NDArray[np.float64]:
-        """The weight of each rank in units, where `present` hypotheses are there."""
+        """The weight of each rank in units, for a list of `present` hypotheses."""
         return _weights(self, min(present, self.nbest))
 
     @cached_property
     def kernel_mass(self) -> float:
-        """The most that one word at every rank adds up to, in units.
+        """The largest total weight of a word that occurs at every rank, in units.
 
-        A normalised kernel divides by the weights of those present, and rounding may then favour a
+        A normalised kernel divides by the weights that are present, and rounding may then favour a
         shorter list; so the worst length counts.
         """
         return max(float(self.weights(n).sum()) for n in range(1, self.nbest + 1))
 
     @property
     def l1_sensitivity(self) -> float:
-        """How far adding or removing one utterance moves the counts, in units."""
+        """L1 sensitivity of the counts to adding or removing one utterance, in units."""
         return self.max_words * self.kernel_mass
 
     @property
     def l2_sensitivity(self) -> float:
         if not self.distinct:
-            # One word said m times in every hypothesis.
+            # One word repeated m times in every hypothesis.
             return self.max_words * self.kernel_mass
         return math.sqrt(self.max_words) * self.kernel_mass
 
     def count(
-        self, heard: NBest, vocabulary: Vocabulary
+        self, nbest: NBest, vocabulary: Vocabulary
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The words of one utterance and what each adds, in units.
+        """The words of one utterance and their masses, in units.
 
         >>> from sottovoce.personalize.nbest.lists import Hypothesis
         >>> words = Vocabulary(("call", "mum", "<unk>"), [0.4, 0.4, 0.2])
-        >>> heard = NBest("u", (Hypothesis("call mum"), Hypothesis("call bob")))
-        >>> places, added = Counting(sigma=1.0).count(heard, words)
+        >>> nbest = NBest("u", (Hypothesis("call mum"), Hypothesis("call bob")))
+        >>> places, added = Counting(sigma=1.0).count(nbest, words)
         >>> places.tolist(), added.round(3).tolist()
         ([0, 1, 2], [1.607, 1.0, 0.607])
         """
-        kept = heard.hypotheses[: self.nbest]
+        kept = nbest.hypotheses[: self.nbest]
         places: list[NDArray[np.int64]] = []
         added: list[NDArray[np.float64]] = []
         for hypothesis, weight in zip(kept, self.weights(len(kept)), strict=True):
@@ -127,15 +126,15 @@ class Counting:
         return unique[present], mass[present]
 
     def _counted(self, hypothesis: Hypothesis, vocabulary: Vocabulary) -> NDArray[np.int64]:
-        """The places of what one hypothesis counts, in the order of speech."""
+        """The places counted for one hypothesis, in spoken order."""
         if self.order == 1:
             places = vocabulary.encode(hypothesis.words)
         else:
             places = vocabulary.encode(pairs_of(hypothesis.words))
-            # Nearly all pairs are unknown ones; they must not use up what may be counted.
+            # Nearly all pairs are unknown; they must not use up max_words.
             places = places[places != vocabulary.index[UNKNOWN]]
         if self.distinct:
-            # In the order of speech, so that the cap on words keeps the first ones.
+            # In spoken order, so that max_words keeps the first ones.
             places = places[np.sort(np.unique(places, return_index=True)[1])]
         return places[: self.max_words]
 
@@ -149,15 +148,15 @@ class Counting:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Counting":
         try:
-            # Rules of old know of words alone; for anything else that is missing nobody can speak.
+            # Rules saved before `order` existed count words; any other missing field is an error.
             data = {"order": 1, **data}
             return cls(**{name: data[name] for name in Counting().to_json()} | data)
         except (KeyError, TypeError, ValueError) as problem:
-            raise InvalidInput(f"Expected a rule of counting, but {problem!r}.") from problem
+            raise InvalidInput(f"Expected a counting rule, but {problem!r}.") from problem
 
 
 def pairs_of(words: Sequence[str]) -> list[str]:
-    """Neighbours in a sentence, its start and its end among them.
+    """Adjacent words of a sentence, including its start and end.
 
     >>> pairs_of(["call", "mum"])
     ['<s> call', 'call mum', 'mum </s>']
@@ -176,10 +175,10 @@ def _weights(rule: Counting, present: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Caps:
-    """The most that one user may contribute, in counts; `None` is no cap.
+    """The maximum contribution of one user, in counts; `None` means no cap.
 
-    A lifetime is that of the client's cache: whoever starts another cache starts another lifetime,
-    which has to be paid again (see `ReleasePlan.fact`).
+    A lifetime is that of the client's cache: a new cache starts a new lifetime, which costs again
+    (see `ReleasePlan.fact`).
     """
 
     mass: float | None = None
@@ -193,7 +192,7 @@ class Caps:
                 _validate.positive(name, value)
 
     def in_units(self, unit: int) -> tuple[float, float]:
-        """Both caps in units of counting; whole ones where units are whole."""
+        """Both caps in counting units, rounded down where units are integers."""
 
         def scaled(cap: float | None) -> float:
             if cap is None:
@@ -218,12 +217,12 @@ _RANKS = "first pass"
 
 
 def rules_of(vocabulary: Vocabulary, plan: "ReleasePlan | None") -> str:
-    """What a server expects; without a plan nothing but its words."""
+    """The rules a server expects; without a plan only the vocabulary counts."""
     return vocabulary.digest if plan is None else rules(vocabulary, plan.counting, plan.caps)
 
 
 def rules(vocabulary: Vocabulary, counting: Counting, caps: Caps) -> str:
-    """By which words, kernel and caps somebody counts.
+    """A digest of the vocabulary, kernel and caps.
 
     >>> words = Vocabulary(("call", "<unk>"), [0.5, 0.5])
     >>> ours = rules(words, Counting(), Caps())
@@ -237,7 +236,7 @@ def rules(vocabulary: Vocabulary, counting: Counting, caps: Caps) -> str:
 
 
 def same_rules(stated: str, expected: str) -> bool:
-    """Whether counts by the rules `stated` are what is expected."""
+    """Whether counts by the rules `stated` are as expected."""
     if "-" not in expected:
         return stated.split("-")[0] == expected
     return stated == expected

@@ -1,7 +1,7 @@
-"""Clients made from N-best lists, for simulated federation.
+"""Clients built from N-best lists, for simulated federation.
 
-Which round an utterance belongs to is decided by a keyed hash of its id: adding or removing an
-utterance then moves no other one, which the accounting of increments relies on.
+A keyed hash of an utterance's id decides which round it belongs to, so adding or removing an
+utterance moves no other; the accounting of increments relies on that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from sottovoce.privacy.sampling import Membership, SamplingKey
 
 
 @dataclass(frozen=True)
-class Hearing:
+class RoundUtterances:
     """The utterances of one client, by round."""
 
     rounds: dict[int, list[NBest]]
@@ -48,7 +48,7 @@ def clients_of(
     round_of = dict(
         zip((each.id for each in lists), membership.workers(rounds).tolist(), strict=True)
     )
-    # Where sampling is to amplify, what was not sampled is gone.
+    # Amplification by sampling requires that unsampled increments are dropped.
     keep = plan.sampling_rate is None
     clients = []
     for name, mine in by_client(lists).items():
@@ -56,7 +56,7 @@ def clients_of(
         for each in mine:
             by_round.setdefault(round_of[each.id] + 1, []).append(each)
         cache = ClientCache(vocabulary, plan.counting, plan.caps)
-        clients.append(CacheClient(name, cache, Hearing(by_round), keep=keep))
+        clients.append(CacheClient(name, cache, RoundUtterances(by_round), keep=keep))
     return clients
 
 
@@ -70,7 +70,7 @@ def server_for(
     plausible_mass: float = PLAUSIBLE_MASS,
     minimum_clients: int = 1,
 ) -> Server:
-    """A server that releases by the plan, or without noise where there is none."""
+    """A server that releases by the plan, or without noise if there is no plan."""
     release = CountRelease(plan, ledger, source) if plan is not None else None
     return Server(
         vocabulary,
@@ -83,13 +83,13 @@ def server_for(
 
 
 def ledger_for(plan: ReleasePlan, earlier: Mapping[str, Any] | None = None) -> Ledger:
-    """A ledger that fits the plan: empty, or one that goes on from an `earlier` one in JSON."""
+    """A ledger for the plan: empty, or continuing an `earlier` one given as JSON."""
     ledger = Ledger(unit=plan.unit, relation=Relation.ADD_OR_REMOVE)
-    return ledger if earlier is None else going_on(ledger, earlier)
+    return ledger if earlier is None else continued(ledger, earlier)
 
 
-def going_on(ledger: Ledger, earlier: Mapping[str, Any]) -> Ledger:
-    """The ledger with everything in it that an earlier one in JSON has spent."""
+def continued(ledger: Ledger, earlier: Mapping[str, Any]) -> Ledger:
+    """The ledger, merged with everything that an earlier one (as JSON) has spent."""
     other = Ledger.from_json(earlier)
     if other.unit != ledger.unit:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Federated marginals on disk: q_bar over its words, with the ledger that paid for it."""
+"""Released federated marginals: q_bar over its words, with the ledger of the release."""
 
 import hashlib
 import json
@@ -19,11 +19,11 @@ from sottovoce.privacy.ledger import Ledger
 
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """What everybody says, as it was released; `mass` is how many counts that was, noise included.
+    """The released shared distribution; `mass` is the total count, including noise.
 
-    >>> told = Marginals(("call", "mum", "<unk>"), np.array([0.5, 0.3, 0.2]))
+    >>> released = Marginals(("call", "mum", "<unk>"), np.array([0.5, 0.3, 0.2]))
     >>> words = Vocabulary(("mum", "dad", "<unk>"), [0.25, 0.25, 0.5])
-    >>> told.over(words).round(3).tolist()
+    >>> released.over(words).round(3).tolist()
     [0.3, 0.25, 0.45]
     """
 
@@ -38,8 +38,8 @@ class Marginals:
     def over(self, vocabulary: Vocabulary) -> Vector:
         """The same distribution over another vocabulary.
 
-        Words that the marginals do not know keep their background probability; what is left over
-        is the share of unknown words.
+        Words missing from the marginals keep their background probability; the remainder goes to
+        the unknown word.
         """
         if vocabulary.words == self.words:
             return self.q_bar
@@ -57,15 +57,15 @@ class Marginals:
 
     @property
     def digest(self) -> str:
-        """A short name of what was released: it tells whether two files speak of the same words."""
+        """A short hash of the released numbers, to check whether two files hold the same ones."""
         text = json.dumps([self.words, self.q_bar.tolist()]).encode()
         return hashlib.sha256(text).hexdigest()[:16]
 
     def guarantee(self) -> Guarantee:
-        """What holds of these marginals, derived again from the ledger that came with them.
+        """The guarantee of these marginals, derived again from their ledger.
 
-        >>> told = Marginals(("call", "<unk>"), np.array([0.5, 0.5]))
-        >>> told.guarantee().reasons
+        >>> released = Marginals(("call", "<unk>"), np.array([0.5, 0.5]))
+        >>> released.guarantee().reasons
         ('the marginals come without the ledger of their release',)
         """
         return guarantee_of(self)
@@ -75,7 +75,7 @@ class Marginals:
             data = {
                 "words": self.words,
                 "q_bar": self.q_bar.tolist(),
-                # Bound to these numbers, so that they are not exchanged by mistake.
+                # Binds the ledger to these numbers.
                 "about": {**self.about, "of": self.digest},
                 "mass": self.mass,
             }
@@ -86,11 +86,11 @@ class Marginals:
         try:
             data = json.loads(Path(path).read_bytes())
             if not isinstance(data["about"], dict):
-                raise TypeError("about is no object")
+                raise TypeError("about is not an object")
             return cls(
                 tuple(map(str, data["words"])),
                 np.array(data["q_bar"]),
-                # A file that does not say of which numbers it speaks speaks of none.
+                # A ledger that is not bound to these numbers does not count.
                 {"of": "", **data["about"]} if "ledger" in data["about"] else data["about"],
                 None if data.get("mass") is None else float(data["mass"]),
             )
@@ -99,18 +99,18 @@ class Marginals:
 
 
 def ledger_of(*released: Marginals) -> Ledger:
-    """The ledgers of several releases as one."""
+    """The merged ledger of several releases."""
     ledgers = [Ledger.from_json(each.about["ledger"]) for each in released]
     if not ledgers:
         raise InvalidInput("Expected at least one release, got none.")
-    together = ledgers[0]
+    merged = ledgers[0]
     for each in ledgers[1:]:
-        together = together.union(each)
-    return together
+        merged = merged.union(each)
+    return merged
 
 
 def guarantee_of(*released: Marginals) -> Guarantee:
-    """What holds of several releases together: what their ledgers have in common is paid once."""
+    """The joint guarantee of several releases; shared ledger entries are charged once."""
     try:
         for each in released:
             if "ledger" not in each.about:
@@ -118,7 +118,7 @@ def guarantee_of(*released: Marginals) -> Guarantee:
             if each.about.get("of") not in (None, each.digest):
                 return _none("the marginals are not those that their ledger paid for")
             if not Ledger.from_json(each.about["ledger"]).entries:
-                return _none("the ledger of the marginals knows of no release")
+                return _none("the ledger of the marginals contains no release")
         deltas = [_validate.delta(each.about.get("delta", 0.0)) for each in released]
         return ledger_of(*released).guarantee(max(deltas, default=0.0))
     except SottovoceError as problem:

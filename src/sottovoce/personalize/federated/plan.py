@@ -1,7 +1,7 @@
-"""The plan of a release: how words are counted, what one unit can change, which noise is added.
+"""The release plan: how words are counted, the sensitivity per unit, and the noise.
 
-It is public configuration. From it follow the sensitivity, the facts that a ledger will see, what
-the paper would claim, and the least noise for a wanted epsilon.
+It is public configuration. It determines the sensitivity, the facts in the ledger, the paper's
+claim, and the least noise for a target epsilon.
 """
 
 import math
@@ -20,13 +20,13 @@ from sottovoce.privacy.recipes.federate import Cap, FederateRecipe, Release
 DISCRETE = (Noise.DISCRETE_LAPLACE, Noise.DISCRETE_GAUSSIAN)
 _GAUSSIAN = (Noise.GAUSSIAN, Noise.DISCRETE_GAUSSIAN)
 _POOLS = {1: "increments", 2: "increments of pairs"}
-# Calibration stops within this share of the target, from below.
+# Relative tolerance of the calibration; epsilon stays below the target.
 _TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasePlan:
-    """What is released, to protect whom, with which noise; `scale` is in counts.
+    """What is released, the protected unit and the noise; `scale` is in counts.
 
     >>> plan = ReleasePlan(counting=Counting(sigma=1.0, nbest=20, max_words=15), scale=2.0,
     ...                    release=Release.CUMULATIVE)
@@ -58,8 +58,8 @@ class ReleasePlan:
             raise InvalidInput("Expected a mass cap with the unit user, got none.")
         if self.unit is Unit.UTTERANCE and capped:
             raise InvalidInput(
-                "Expected no caps with the unit utterance: one utterance more would push others "
-                "out of a cap, and move the counts by more than its own words."
+                "Expected no caps with the unit utterance, got some: an added utterance would push "
+                "others out of the cap and change the counts by more than its own words."
             )
         if self.counting.order > 1 and self.release is Release.CUMULATIVE:
             raise InvalidInput("Expected increments where pairs are counted, got cumulative.")
@@ -69,8 +69,8 @@ class ReleasePlan:
             _validate.rate("sampling_rate", self.sampling_rate)
             if self.release is Release.CUMULATIVE:
                 raise InvalidInput(
-                    "Expected increments where sampling is to amplify: a cumulative count is "
-                    "released in every later round that its client is sampled in."
+                    "Expected increments for amplification by sampling, got cumulative: a "
+                    "cumulative count is released in every later round its client is sampled in."
                 )
 
     @property
@@ -91,7 +91,7 @@ class ReleasePlan:
                 return self.scale
 
     def sensitivity(self, number: int = 1) -> float:
-        """How far one unit moves the vector of round `number`, in units of counting."""
+        """Sensitivity of the vector of round `number` to one unit, in counting units."""
         if self.unit is Unit.UTTERANCE:
             rule = self.counting
             return rule.l2_sensitivity if self.is_gaussian else rule.l1_sensitivity
@@ -102,10 +102,11 @@ class ReleasePlan:
         return math.sqrt(min(mass, per_word) * mass) if self.is_gaussian else mass
 
     def fact(self, number: int = 1, *, seeded: bool = False, run: str = "plan") -> NoisyVector:
-        """The release of round `number`, as the ledger will see it.
+        """The ledger fact of the release of round `number`.
 
-        Of a pool only the worst release is paid, because an utterance is in one round of a `run`,
-        and a lifetime cap bounds all of them. Another run over the same people is another pool.
+        Of a pool only the worst release is charged, because an utterance is in one round of a
+        `run`, and a lifetime cap bounds all of them. Another run over the same people is another
+        pool.
         """
         once = self.release is Release.INCREMENTS and (
             self.unit is Unit.UTTERANCE or self.caps.span is Cap.LIFETIME
@@ -116,13 +117,13 @@ class ReleasePlan:
             scale=self.scale * self.counting.unit,
             sensitivity=self.sensitivity(number),
             sampling_rate=None if self.is_gaussian else self.sampling_rate,
-            # An utterance is in one round of words *and* in one of pairs: two pools, both paid.
+            # An utterance is in one round of words *and* in one of pairs: two pools, both charged.
             pool=f"{run}: {_POOLS[self.counting.order]}" if once else None,
             seeded=seeded,
         )
 
     def guarantee(self, *, rounds: int, delta: float = 0.0) -> Guarantee:
-        """What so many rounds of this plan will guarantee."""
+        """The guarantee of `rounds` rounds of this plan."""
         _validate.at_least_one("rounds", rounds)
         return account(
             [Entry(self.fact(number)) for number in range(1, rounds + 1)],
@@ -133,7 +134,7 @@ class ReleasePlan:
         )
 
     def claim(self, delta: float = 0.0) -> Claim:
-        """What the paper's arithmetic would say of the same noise."""
+        """The paper's claim for the same noise."""
         return FederateRecipe(
             noise=self.noise,
             scale=self.scale,
@@ -144,7 +145,7 @@ class ReleasePlan:
         ).claim()
 
     def calibrated(self, *, epsilon: float, rounds: int, delta: float = 0.0) -> Self:
-        """The same plan with the least noise that keeps so many rounds within epsilon."""
+        """The same plan with the least noise that keeps `rounds` rounds within epsilon."""
         _validate.positive("epsilon", epsilon)
 
         def fits(scale: float) -> bool:
@@ -156,8 +157,8 @@ class ReleasePlan:
             high *= 2
             if high > 1e12:
                 raise InvalidInput(
-                    f"Expected an epsilon that some noise reaches, got {epsilon:g} at delta "
-                    f"{delta:g}; Gaussian noise needs delta > 0."
+                    f"Expected an attainable epsilon, got {epsilon:g} at delta {delta:g}: Gaussian "
+                    "noise needs delta > 0."
                 )
         low = high / 2
         while fits(low):
@@ -191,10 +192,10 @@ class ReleasePlan:
                 sampling_rate=data["sampling_rate"],
             )
         except (KeyError, TypeError) as problem:
-            raise InvalidInput(f"Expected a plan of releases, but {problem!r}.") from problem
+            raise InvalidInput(f"Expected a release plan, but {problem!r}.") from problem
 
     def assumptions(self) -> Iterator[str]:
-        """What has to be true outside of the noise."""
+        """Assumptions of the guarantee besides the noise."""
         yield "the vocabulary is public and words with zero count get noise too"
         yield "the normaliser is taken from the noisy counts"
         yield "whoever adds the noise is trusted with the counts, or they are securely aggregated"

@@ -1,7 +1,7 @@
-"""What a federation leaves behind: marginals, a ledger and a run file, and what is private of it.
+"""Publication of a federation: marginals, ledger and run file, public and private parts.
 
-A folder holds one federation. A second one would overwrite what the first has told of itself, so
-it is refused; it may go on in the first one's ledger, and then both are in what it states.
+A folder holds one federation. A second one would overwrite the statement of the first, so it is
+refused; it may continue the first one's ledger, and then its statement covers both.
 """
 
 import time
@@ -14,7 +14,7 @@ from typing import Any
 from sottovoce import __version__, _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run_folder import RUN, RunFolder
-from sottovoce.personalize.federated.federation import going_on
+from sottovoce.personalize.federated.federation import continued
 from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.personalize.federated.rounds import RoundReport, check_released
 from sottovoce.personalize.federated.server import Server
@@ -32,7 +32,7 @@ def federation_folder(
     ledger: Path | str | None = None,
     earlier: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[RunFolder, Ledger]]:
-    """A new folder, held for this federation, and its ledger: in it, or one to go on in."""
+    """A new folder, locked for this federation, and its ledger: in the folder, or a given one."""
     folder = RunFolder(path)
     folder.path.mkdir(parents=True, exist_ok=True)
     with folder.lock():
@@ -41,12 +41,12 @@ def federation_folder(
             ledger or folder.public(LEDGER), unit=plan.unit, relation=Relation.ADD_OR_REMOVE
         ) as opened:
             if earlier is not None:
-                going_on(opened, earlier)
+                continued(opened, earlier)
             yield folder, opened
 
 
 def check_unused(folder: RunFolder) -> None:
-    """Refuse a folder with another run in it, or with a ledger in which something was spent."""
+    """Reject a folder with another run, or with a ledger that has entries."""
     found = [name for name in (MARGINALS, RUN) if (folder.path / name).exists()]
     ledger = folder.path / LEDGER
     if ledger.exists() and Ledger.read(ledger).entries:
@@ -54,18 +54,17 @@ def check_unused(folder: RunFolder) -> None:
     if found:
         raise InvalidInput(
             f"Expected a folder without a run, got {found[0]} in {folder.path}: name another one. "
-            f"If both runs are about the same people, add --ledger {ledger}, and what both cost "
-            "is added up."
+            f"If both runs are about the same people, add --ledger {ledger} to add up their costs."
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Publication:
-    """What is told beside the marginals.
+    """Metadata published with the marginals.
 
     `configuration` is public as far as `sottovoce.io.allowed` lists its keys, `exact` never is.
-    `words_from` names the marginals that chose the words of pairs, and `claimed_before` is what
-    the paper would say of those.
+    `words_from` names the marginals that selected the words of the pairs, and `claimed_before` is
+    the paper's claim for those.
     """
 
     delta: float = 0.0
@@ -87,7 +86,7 @@ class Publication:
         seeded: bool,
         started: float,
     ) -> None:
-        """Publish what was released, unless nothing was."""
+        """Publish the release, unless nothing was released."""
         check_released(reports)
         assert server.ledger is not None
         guarantee = server.ledger.guarantee(self.delta)
@@ -113,7 +112,7 @@ class Publication:
         folder.write_run(run)
 
     def _claimed(self, plan: ReleasePlan | None) -> Claim | None:
-        """By the paper's arithmetic, epsilons of what is released add up."""
+        """In the paper's arithmetic, epsilons of releases add up."""
         if plan is None:
             return None
         claimed = plan.claim(self.delta)

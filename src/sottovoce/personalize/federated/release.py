@@ -1,6 +1,7 @@
-"""Releasing counts with noise: the fact goes to the ledger first, then noise of exactly that scale.
+"""Noisy release of counts: the fact is written to the ledger first, then noise of that scale is
+drawn.
 
-One object owns both, so the two cannot disagree.
+One object does both, so they cannot disagree.
 """
 
 import itertools
@@ -19,7 +20,7 @@ from sottovoce.privacy.noise import NoiseSource
 
 
 class CountRelease:
-    """Adds the noise of a plan to summed counts and writes it down first.
+    """Records a release in the ledger, then adds the plan's noise to summed counts.
 
     >>> from sottovoce.personalize.federated.counting import Counting
     >>> from sottovoce.privacy.guarantee import Relation, Unit
@@ -48,7 +49,7 @@ class CountRelease:
             )
         self.begin_run()
 
-    # The noise, its cost and the ledger belong together for good.
+    # Immutable: the noise, its cost and the ledger belong together.
     @property
     def plan(self) -> ReleasePlan:
         return self._plan
@@ -59,20 +60,22 @@ class CountRelease:
 
     @property
     def run(self) -> str:
-        """The name of the present run in the ledger."""
+        """The id of the current run in the ledger."""
         return self._run
 
     def begin_run(self) -> None:
-        """From here on, releases may be of utterances that earlier ones were of: pay them anew."""
+        """Start a new run: later releases may cover earlier utterances again, so they are charged
+        anew.
+        """
         seeded = self._root.is_seeded
         self._run = self._ledger.new_run("federation" if seeded else None)
-        # A seed gives other noise to every run in a ledger, and to every plan: equal noise on two
-        # releases would cancel in their difference.
+        # Seeded noise differs for every run and plan: equal noise on two releases would cancel in
+        # their difference.
         self._source = _child(self._root, f"{self._run} {json.dumps(self._plan.to_json())}")
 
     @property
     def rounds_done(self) -> int:
-        """Releases of this plan that the ledger knows of, also those of an earlier process."""
+        """Releases of this plan in the ledger, including those of earlier processes."""
         same = _without_growth(self._plan.fact())
         return sum(
             entry.count
@@ -81,11 +84,13 @@ class CountRelease:
         )
 
     def __call__(self, total: Vector) -> Vector:
-        """The noisy counts (in counts, not units) of summed contributions (in units)."""
+        """Noisy counts (in counts, not units) of summed contributions (in units)."""
         if total.ndim != 1 or not np.isfinite(total).all():
-            raise InvalidInput("Expected a vector of finite summed counts.")
+            raise InvalidInput("Expected a vector of finite summed counts, got other values.")
         if self.plan.noise in DISCRETE and (np.rint(total) != total).any():
-            raise InvalidInput("Expected whole numbers of units with discrete noise.")
+            raise InvalidInput(
+                "Expected whole numbers of units with discrete noise, got fractions."
+            )
         fact = self.plan.fact(self.rounds_done + 1, seeded=self._source.is_seeded, run=self._run)
         self._ledger.spend(fact)
         noisy: Vector = total + self._draw(total.size, fact.scale)
@@ -104,12 +109,12 @@ class CountRelease:
 
 
 def _without_growth(fact: NoisyVector) -> NoisyVector:
-    """The fact without what differs between the rounds and runs of one plan."""
+    """The fact without the fields that differ between rounds and runs of one plan."""
     return replace(fact, sensitivity=1.0, pool=None, seeded=False)
 
 
 def _child(source: NoiseSource, label: str) -> NoiseSource:
-    """A stream of its own, also where the same source served another ledger before."""
+    """A separate stream, even if the same source served another ledger before."""
     for times in itertools.count(1):
         try:
             return source.derive(f"{label} {times}")

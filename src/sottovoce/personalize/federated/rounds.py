@@ -1,8 +1,8 @@
-"""Rounds of federation in one process: sample clients, collect, refuse what is wrong, release.
+"""Federation rounds in one process: sample clients, collect, refuse invalid counts, release.
 
-The same numbers as over a network, without one: for tests and small studies. A client that fails,
-is late or sends garbage is counted and left out; the round goes on without it. A round without
-contributions is not released, and a federation without such a round ends with an error.
+It computes the same numbers as a network deployment, for tests and small studies. A client that
+fails, is late or sends invalid data is counted and left out; the round continues without it. A
+round without contributions is not released, and a federation without a released round fails.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from sottovoce.privacy.sampling import Membership, SamplingKey
 
 
 class Client(Protocol):
-    """Somebody with counts."""
+    """A participant with counts."""
 
     @property
     def name(self) -> str: ...
@@ -37,11 +37,11 @@ class Client(Protocol):
 
 
 class CacheClient:
-    """A client whose counts are a cache; `fill` lets it hear what belongs to a round.
+    """A client backed by a cache; `fill` adds the utterances of a round.
 
-    With `keep` an unsampled client saves its increment up for the next time. That wastes nothing,
-    but an utterance may then leave in any of several rounds, so sampling must not be claimed to
-    amplify; without it the increment is dropped, and it may.
+    With `keep` an unsampled client saves its increment for the next round. Nothing is lost, but an
+    utterance may then be sent in any of several rounds, so amplification by sampling must not be
+    claimed. Without `keep` the increment is dropped, and it may be claimed.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class CacheClient:
 
     @property
     def rules(self) -> str:
-        """By which rules this client counts."""
+        """The rules this client counts by."""
         return self.cache.rules
 
     def contribute(self, number: int, *, cumulative: bool) -> Vector:
@@ -75,9 +75,9 @@ class CacheClient:
 
 @dataclass(frozen=True)
 class RoundReport:
-    """What happened in one round; q_bar is that of the round before where nothing was released.
+    """The result of one round; q_bar is the previous one if nothing was released.
 
-    Everything here but q_bar is exact, and so for the operator alone.
+    Everything here except q_bar is exact, so it is for the operator only.
     """
 
     number: int
@@ -89,7 +89,7 @@ class RoundReport:
 
     @property
     def sentence(self) -> str:
-        """For the operator's terminal.
+        """A summary for the operator's terminal.
 
         >>> import numpy as np
         >>> RoundReport(1, 3, 2, {"late": 1}, np.ones(1)).sentence
@@ -97,12 +97,12 @@ class RoundReport:
         """
         refused = sum(self.refused.values())
         why = ", ".join(f"{reason}: {count}" for reason, count in sorted(self.refused.items()))
-        told = f"Round {self.number}: {self.accepted} accepted, {refused} refused"
-        told += f" ({why})" if why else ""
-        return f"{told}." if self.released else f"{told}; nothing was released."
+        summary = f"Round {self.number}: {self.accepted} accepted, {refused} refused"
+        summary += f" ({why})" if why else ""
+        return f"{summary}." if self.released else f"{summary}; nothing was released."
 
     def to_json(self) -> dict[str, Any]:
-        """The counts of the round, without its distribution."""
+        """The counts of the round, without the distribution."""
         return {
             "sampled": self.sampled,
             "accepted": self.accepted,
@@ -112,7 +112,7 @@ class RoundReport:
 
 
 def finish(server: Server, number: int, sampled: int, refused: dict[str, int]) -> RoundReport:
-    """End a round: release it if enough clients joined, and say what happened."""
+    """End a round: release it if enough clients contributed, and report."""
     try:
         q_bar, released = server.finish_round(), True
     except NobodyJoined:
@@ -122,12 +122,12 @@ def finish(server: Server, number: int, sampled: int, refused: dict[str, int]) -
 
 
 def check_released(reports: Sequence[RoundReport]) -> None:
-    """Refuse a federation in which no round was released: there is nothing to publish."""
+    """Raise an error if no round was released: there is nothing to publish."""
     if not any(report.released for report in reports):
-        told = " ".join(report.sentence for report in reports[:3])
+        summary = " ".join(report.sentence for report in reports[:3])
         raise NobodyJoined(
             f"Expected contributions in at least one of {len(reports)} rounds, got too few in all "
-            f"of them, so nothing was released or published. {told}"
+            f"of them, so nothing was released or published. {summary}"
         )
 
 
@@ -141,19 +141,19 @@ def run_rounds(
     deadline: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[RoundReport]:
-    """Run so many rounds, one report after each; `deadline` is in seconds for one client.
+    """Run `rounds` rounds and yield a report after each; `deadline` is in seconds per client.
 
-    Raises `NobodyJoined` at the end if no round was released. Every call is a run of its own in the
-    ledger: rounds run again, maybe over the same utterances, are paid again.
+    Raises `NobodyJoined` at the end if no round was released. Every call is a separate run in the
+    ledger: repeated rounds, possibly over the same utterances, are charged again.
 
     >>> import numpy as np
     >>> from sottovoce.personalize.federated.counting import Counting
     >>> from sottovoce.personalize.nbest.lists import Hypothesis, NBest
     >>> from sottovoce.personalize.lm.vocabulary import Vocabulary
     >>> words = Vocabulary(("call", "mum", "<unk>"), [0.4, 0.4, 0.2])
-    >>> def hear(cache, number):
+    >>> def fill(cache, number):
     ...     cache.add(NBest(f"u{number}", (Hypothesis("call mum"),)))
-    >>> ann = CacheClient("ann", ClientCache(words, Counting()), hear)
+    >>> ann = CacheClient("ann", ClientCache(words, Counting()), fill)
     >>> for report in run_rounds([ann], Server(words), rounds=2):
     ...     print(report.number, report.accepted, report.q_bar.tolist())
     1 1 [0.5, 0.5, 0.0]
@@ -183,7 +183,7 @@ def run_rounds(
 
 
 def key_of_run(key: SamplingKey, server: Server) -> SamplingKey:
-    """A key for the sampling of this run alone: two runs must not sample the same clients."""
+    """A sampling key for this run only: two runs must not sample the same clients."""
     run = "" if server.release is None else server.release.run
     secret = hashlib.blake2b(run.encode(), key=key.secret, digest_size=16).digest()
     return SamplingKey(secret, seeded=key.seeded)
@@ -196,16 +196,16 @@ def _collect(
     deadline: float | None,
     clock: Callable[[], float],
 ) -> str | None:
-    """Take one contribution in, or say in one word why not."""
+    """Accept one contribution, or return a one-word reason for refusing it."""
     started = clock()
     try:
         contribution = client.contribute(number, cumulative=server.cumulative)
-    except Exception:  # noqa: BLE001 - whatever breaks on a client's device is that client's loss
+    except Exception:  # noqa: BLE001 - a failing client must not stop the round
         return "failed"
     if deadline is not None and clock() - started > deadline:
         return "late"
     try:
-        # A client of somebody's own making may not say by which rules it counts.
+        # A custom client may not state its rules.
         server.receive(contribution, client=client.name, rules=getattr(client, "rules", None))
     except Refused as problem:
         return problem.reason
@@ -221,11 +221,11 @@ def _check_sampling(clients: Sequence[Client], server: Server, rate: float) -> N
         return
     if planned != rate:
         raise InvalidInput(
-            f"Expected the plan's sampling rate of {planned:g}, got {rate:g}: the ledger would "
-            "claim an amplification that did not happen."
+            f"Expected the plan's sampling rate of {planned:g}, got {rate:g}: use the plan's, or "
+            "the ledger would claim an amplification that did not happen."
         )
     if any(isinstance(client, CacheClient) and client.keep for client in clients):
         raise InvalidInput(
-            "Expected clients that drop what they do not send (keep=False) where sampling is to "
-            "amplify."
+            "Expected clients that drop unsent counts (keep=False) for amplification by sampling, "
+            "got clients that keep them."
         )

@@ -1,8 +1,8 @@
-"""The server's side: check what arrives, add it up, release it, turn it into q_bar.
+"""The server: validates contributions, sums them, releases them and computes q_bar.
 
-A contribution that no honest client could send is refused before it can touch the sum. The checks
-look at one client at a time and at public bounds only. A round that too few clients joined is not
-released: it would publish noise alone, or the counts of one person.
+A contribution that no honest client could send is refused before it enters the sum. The checks use
+one client's contribution at a time and public bounds only. A round with too few clients is not
+released: it would publish only noise, or the counts of one person.
 """
 
 import threading
@@ -23,7 +23,7 @@ from sottovoce.privacy.guarantee import Unit
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.recipes.federate import Cap, Release
 
-# What one client may plausibly say in a round, in counts, where no cap says it exactly.
+# Bound on one client's counts per round where no cap applies.
 PLAUSIBLE_MASS = 100_000.0
 NO_NOISE = "counts were released without noise"
 
@@ -36,7 +36,7 @@ DENOISERS: dict[str, Callable[[Vector, Vocabulary, float], Vector]] = {
 
 
 class Refused(InvalidInput):
-    """A contribution that may not enter the sum; `reason` is one word for counting."""
+    """A contribution that must not enter the sum; `reason` is a one-word code."""
 
     def __init__(self, reason: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -48,10 +48,10 @@ class NobodyJoined(InvalidInput):
 
 
 class Server:
-    """Sums checked contributions, releases them and keeps q_bar.
+    """Sums validated contributions, releases them and keeps q_bar.
 
-    Without a `release` the counts leave as they are, and the ledger says so. Threads may share a
-    server.
+    Without a `release` the counts are published without noise, and the ledger says so. A server is
+    thread-safe.
 
     >>> words = Vocabulary(("call", "mum", "<unk>"), [0.4, 0.4, 0.2])
     >>> server = Server(words)
@@ -81,14 +81,14 @@ class Server:
         self.plausible_mass, self.minimum_clients = plausible_mass, minimum_clients
         if release:
             release.ledger.assume(
-                f"that a round had fewer than {minimum_clients} contributions, and so was not "
-                "released, is no secret, or never due to one person"
+                f"whether a round had fewer than {minimum_clients} contributions, and so was not "
+                "released, is not secret, or never depends on one person"
             )
         if release and release.plan.unit is Unit.UTTERANCE:
-            # A refused client takes all of its utterances with it, so the bound must not depend
-            # on one of them.
+            # Refusing a client drops all of its utterances, so the bound must not depend on any
+            # single one.
             release.ledger.assume(
-                f"no honest client says more than {plausible_mass:g} words a round"
+                f"no honest client contributes more than {plausible_mass:g} words per round"
             )
         self.counts: Vector = np.zeros(len(vocabulary))
         self.rounds = 0
@@ -96,7 +96,7 @@ class Server:
         self._sum: Vector = np.zeros(len(vocabulary))
         self._joined = 0
         self._names: set[str] = set()
-        self._given = _Given()
+        self._lifetime = _LifetimeTotals()
         self._run_released = False
         self._lock = threading.Lock()
 
@@ -106,7 +106,7 @@ class Server:
 
     @property
     def marginals(self) -> Marginals:
-        """What was released so far."""
+        """The marginals released so far."""
         return Marginals(self.vocabulary.words, self.q_bar, mass=max(float(self.counts.sum()), 0.0))
 
     @property
@@ -115,11 +115,11 @@ class Server:
 
     @property
     def rules(self) -> str:
-        """How clients have to count, as a short text that travels with orders and answers."""
+        """The digest of the counting rules, sent with requests and answers."""
         return rules_of(self.vocabulary, self.plan)
 
     def begin_run(self) -> None:
-        """Start a run of its own in the ledger, unless the present one has released nothing."""
+        """Start a new run in the ledger, unless the current one has released nothing."""
         if self.release is not None and self._run_released:
             self.release.begin_run()
             self._run_released = False
@@ -129,8 +129,8 @@ class Server:
     ) -> None:
         """Add one client's counts (in units) to the sum of this round, or refuse them.
 
-        Who names the `client` lets the server see that nobody contributes twice to a round, or
-        more than a lifetime cap over all of them; `rules` are those by which the client counted.
+        With a `client` name the server ensures that each client contributes once per round, and
+        within a lifetime cap over all rounds; `rules` are those the client counted by.
         """
         if rules is not None and not same_rules(rules, self.rules):
             raise Refused("other-rules", "Expected counts by the rules of the plan, got others.")
@@ -138,18 +138,20 @@ class Server:
         with self._lock:
             if client is not None:
                 if client in self._names:
-                    raise Refused("twice", f"Expected one contribution a round from {client}.")
+                    raise Refused(
+                        "twice", f"Expected one contribution per round from {client}, got two."
+                    )
                 if self._has_lifetime_caps:
                     mass, per_word = self._bounds()
-                    self._given.add(client, counts, mass=mass, per_word=per_word)
+                    self._lifetime.add(client, counts, mass=mass, per_word=per_word)
                 self._names.add(client)
             self._sum += counts
             self._joined += 1
 
     def receive_sum(self, total: Vector, *, clients: int, most: float) -> None:
-        """Add what so many clients sent together, at most `most` units of a word each.
+        """Add the sum of `clients` clients, each with at most `most` units of a word.
 
-        Nobody can see a single contribution in a secure sum, so the sum is all there is to check.
+        Single contributions are invisible in a secure sum, so only the sum can be checked.
         """
         if total.shape != (len(self.vocabulary),) or not np.isfinite(total).all():
             raise Refused("not-finite", f"Expected {len(self.vocabulary)} finite counts.")
@@ -167,10 +169,10 @@ class Server:
         self._checked(contribution)
 
     def finish_round(self) -> Vector:
-        """Release the sum, with noise and a note in the ledger, and return the new q_bar.
+        """Record and release the noisy sum, and return the new q_bar.
 
-        Raises `NobodyJoined` where fewer than `minimum_clients` contributed; what they sent is
-        dropped, and q_bar stays what it was.
+        Raises `NobodyJoined` if fewer than `minimum_clients` contributed; their counts are dropped,
+        and q_bar stays the same.
         """
         with self._lock:
             total, self._sum = self._sum, np.zeros(len(self.vocabulary))
@@ -194,9 +196,9 @@ class Server:
             return self.q_bar
 
     def _checked(self, contribution: Vector) -> Vector:
-        """The counts in double precision, once they have passed every check.
+        """The validated counts in double precision.
 
-        The checks see what is added: in a type of the client's choice a sum may wrap around.
+        The checks run after the conversion: in a client-chosen integer type a sum may overflow.
         """
         size = len(self.vocabulary)
         if not isinstance(contribution, np.ndarray) or contribution.shape != (size,):
@@ -234,7 +236,7 @@ class Server:
             if self.plan is None:
                 share: Vector = self.counts / self.counts.sum()
                 return share
-        # Increments are summed up, and so is their noise.
+        # Increments are summed, and so is their noise.
         rounds = 1 if self.cumulative else self.rounds
         std = self.plan.noise_std * float(np.sqrt(rounds)) if self.plan is not None else 0.0
         return DENOISERS[self.denoise](self.counts, self.vocabulary, std)
@@ -251,15 +253,15 @@ class Server:
         return mass, per_word
 
 
-class _Given:
-    """What every client has contributed over all rounds, where a cap is for a lifetime."""
+class _LifetimeTotals:
+    """The contributions of every client over all rounds, for lifetime caps."""
 
     def __init__(self) -> None:
         self._mass: dict[str, float] = {}
         self._words: dict[str, dict[int, float]] = {}
 
     def add(self, client: str, counts: Vector, *, mass: float, per_word: float) -> None:
-        """Write a contribution down, or refuse what overruns the caps."""
+        """Record a contribution, or refuse one that exceeds the caps."""
         total = self._mass.get(client, 0.0) + float(counts.sum())
         fits = _within(total, mass)
         words = dict(self._words.get(client, {}))
@@ -275,5 +277,5 @@ class _Given:
 
 
 def _within(value: float, bound: float) -> bool:
-    # Adding up fractions in another order may differ in the last bits.
+    # Tolerance for floating-point sums in a different order.
     return value <= bound * (1 + 1e-9)

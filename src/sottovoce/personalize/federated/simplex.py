@@ -1,9 +1,9 @@
-"""From noisy counts back to a distribution, without inventing mass.
+"""From noisy counts back to a distribution, without bias in the total mass.
 
-Noise makes counts negative. Cutting them off at zero would add about V b / 2 of mass from nothing
-(Laplace scale b, V words never said), so noisy counts are projected onto the simplex, shrunk
-towards the background or thresholded instead. All of it is post-processing: it costs no privacy.
-The total is taken from the noisy counts themselves; an exact sum would be another release.
+Noise makes counts negative. Clipping them at zero would add about V b / 2 of mass (Laplace scale b,
+V words with count zero), so noisy counts are projected onto the simplex, shrunk towards the
+background or thresholded instead. All of this is post-processing and costs no privacy. The total is
+taken from the noisy counts; an exact sum would be another release.
 """
 
 import math
@@ -17,7 +17,7 @@ from sottovoce.personalize.lm.vocabulary import Vector
 
 
 def project(counts: ArrayLike) -> Vector:
-    """The distribution nearest (L2) to the counts over their sum (Duchi et al. 2008).
+    """L2 projection of the normalised counts onto the simplex (Duchi et al. 2008).
 
     >>> project([3.0, 1.0, -1.0]).tolist()
     [0.833..., 0.166..., 0.0]
@@ -25,7 +25,7 @@ def project(counts: ArrayLike) -> Vector:
     vector = _finite(counts)
     total = vector.sum()
     if total <= 0:
-        # Noise has drowned the counts: nothing is known.
+        # All noise, no signal.
         return np.full(vector.size, 1 / vector.size)
     falling = np.sort(vector)[::-1]
     excess = np.cumsum(falling) - total
@@ -35,7 +35,7 @@ def project(counts: ArrayLike) -> Vector:
 
 
 def shrink(counts: ArrayLike, background: Vector, noise_std: float) -> Vector:
-    """Pull noisy counts towards total * u, as far as the noise explains their distance to it.
+    """Shrink noisy counts towards total * u, as far as noise explains their distance to it.
 
     James and Stein: the weight of the counts is 1 - V s^2 / ||n - c u||^2, at least 0.
 
@@ -57,58 +57,58 @@ def shrink(counts: ArrayLike, background: Vector, noise_std: float) -> Vector:
 
 
 def threshold(counts: ArrayLike, background: Vector, noise_std: float) -> Vector:
-    """Believe only counts that noise alone would hardly reach; the rest is told by u.
+    """Keep only counts that noise alone would rarely reach; the others follow u.
 
-    The bar is b ln V with b = s / sqrt(2): of V Laplace variables of scale b, and so of standard
-    deviation s, the largest is about there. The largest of V normal ones is lower.
-    A believed word keeps its count, all others share what they have by u.
+    The threshold is b ln V with b = s / sqrt(2), about the largest of V Laplace variables of scale
+    b and standard deviation s. The largest of V normal ones is lower. A kept word keeps its count;
+    all others share their total by u.
 
     >>> u = np.array([0.4, 0.4, 0.1, 0.1])
     >>> threshold([100.0, 1.0, -3.0, 2.0], u, 10.0).round(3).tolist()
     [0.99, 0.007, 0.002, 0.002]
     """
     vector = _same_size(counts, background)
-    believed = vector > _bar(noise_std, 0.5 / vector.size)
-    if not believed.any():
+    above = vector > _noise_quantile(noise_std, 0.5 / vector.size)
+    if not above.any():
         return background.copy()
-    # Noise cancels in the sum of many words, so their total is known better than any of them.
-    total = max(float(vector[~believed].sum()), 1.0)
-    told = np.where(believed, 0.0, background)
-    rest = told / told.sum() * total if told.sum() > 0 else told
-    mixed = np.where(believed, vector, rest)
+    # Noise averages out in the sum, so the total is more accurate than any single count.
+    total = max(float(vector[~above].sum()), 1.0)
+    shares = np.where(above, 0.0, background)
+    rest = shares / shares.sum() * total if shares.sum() > 0 else shares
+    mixed = np.where(above, vector, rest)
     return np.asarray(mixed / mixed.sum(), dtype=np.float64)
 
 
-def keep(counts: ArrayLike, unknown: int, noise_std: float, mistakes: float = 0.0005) -> Vector:
-    """Believe counts over a bar that so large a share of cells without any count pass by mistake.
+def keep(counts: ArrayLike, unknown: int, noise_std: float, rate: float = 0.0005) -> Vector:
+    """Keep counts above the (1 - rate) quantile of the noise.
 
-    Nothing is known of the others: what they have together goes to the place `unknown`. This is for
-    many cells of which few matter, such as pairs of words.
+    The total of the other cells goes to the place `unknown`. This is for many cells of which few
+    matter, such as word pairs.
 
     >>> keep([100.0, 1.0, -3.0, 2.0, 0.0], 4, 1.0).round(3).tolist()
     [1.0, 0.0, 0.0, 0.0, 0.0]
     """
     vector = _finite(counts)
-    believed = vector > _bar(noise_std, mistakes)
-    believed[unknown] = False
-    kept: Vector = np.where(believed, vector, 0.0)
-    # Noise cancels in the sum of many cells; without a believed one, all is unknown.
-    kept[unknown] = max(float(vector[~believed].sum()), 0.0 if believed.any() else 1.0)
+    above = vector > _noise_quantile(noise_std, rate)
+    above[unknown] = False
+    kept: Vector = np.where(above, vector, 0.0)
+    # Noise averages out in the sum; if no cell is kept, everything is unknown.
+    kept[unknown] = max(float(vector[~above].sum()), 0.0 if above.any() else 1.0)
     share: Vector = kept / kept.sum()
     return share
 
 
-def _bar(noise_std: float, share: float) -> float:
-    """What such a share of Laplace variables of this standard deviation exceed."""
+def _noise_quantile(noise_std: float, rate: float) -> float:
+    """The (1 - rate) quantile of Laplace noise with this standard deviation."""
     _validate.not_negative("noise_std", noise_std)
-    _validate.between("share", share, 0, 0.5)
-    return -noise_std / math.sqrt(2) * math.log(2 * share)
+    _validate.between("rate", rate, 0, 0.5)
+    return -noise_std / math.sqrt(2) * math.log(2 * rate)
 
 
 def _finite(counts: ArrayLike) -> Vector:
     vector = np.asarray(counts, dtype=np.float64)
     if vector.ndim != 1 or not vector.size or not np.isfinite(vector).all():
-        raise InvalidInput("Expected a vector of finite counts.")
+        raise InvalidInput("Expected a vector of finite counts, got other values.")
     return vector
 
 

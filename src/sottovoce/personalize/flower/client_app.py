@@ -1,8 +1,8 @@
-"""The device: hears what belongs to the rounds so far, and sends what is new.
+"""The Flower client: counts the utterances of the rounds so far, and sends the increment.
 
-A device that was not sampled for some rounds hears them when it is next asked, so that it ends up
-where it would have been. Its cache lives in Flower's context and never leaves as a whole. Flower
-is loaded when `app` is asked for, so that the module can be read without it.
+A device that was not sampled for some rounds catches up when it is next asked. Its cache is stored
+in Flower's context and is never sent as a whole. Flower is imported when `app` is accessed, so the
+module can be imported without it.
 """
 
 from functools import cache, lru_cache
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flwr.app import Context, Message
     from flwr.clientapp import ClientApp
 
-__all__ = ["app", "client_app", "contribute"]  # noqa: F822 - `app` is made by __getattr__
+__all__ = ["app", "client_app", "contribute"]  # noqa: F822 - `app` comes from __getattr__
 
 
 @cache
@@ -43,9 +43,9 @@ def __getattr__(name: str) -> object:
 
 
 def contribute(message: "Message", context: "Context") -> "Message":
-    """Answer the server's call for counts.
+    """Answer the server's request for counts.
 
-    Flower's secure aggregation has a place of its own for the order, and masks the answer.
+    Flower's secure aggregation passes the request in a different field, and masks the answer.
     """
     from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
@@ -62,25 +62,25 @@ def contribute(message: "Message", context: "Context") -> "Message":
     )
     if not same_rules(client.cache.rules, str(order["rules"])):
         raise InvalidInput(
-            "Expected an order that counts by the rules of this device (words, kernel, caps), got "
-            "another: nothing is sent."
+            "Expected a request with the rules of this device (words, kernel, caps), got others: "
+            "nothing is sent."
         )
-    heard = 0
+    done = 0
     if "cache" in context.state:
         saved = context.state["cache"]
         assert isinstance(saved, ArrayRecord)
-        told = context.state["progress"]
-        assert isinstance(told, ConfigRecord)
-        if told.get("rules") != client.cache.rules:
+        progress = context.state["progress"]
+        assert isinstance(progress, ConfigRecord)
+        if progress.get("rules") != client.cache.rules:
             raise InvalidInput(
-                "Expected the rules of the rounds before (words, kernel, caps), got others: caps "
-                "would start anew."
+                "Expected the rules of earlier rounds (words, kernel, caps), got others: keep the "
+                "rules, or the caps would start over."
             )
         client.cache.restore({name: array.numpy() for name, array in saved.items()})
-        heard = int(str(told["heard"]))
-    if number <= heard:
-        raise InvalidInput(f"Expected a round after {heard}, got {number} again.")
-    for missed in range(heard + 1, number):
+        done = int(str(progress["heard"]))
+    if number <= done:
+        raise InvalidInput(f"Expected a round after {done}, got {number} again.")
+    for missed in range(done + 1, number):
         client.skip(missed)
     cumulative = plan.release is Release.CUMULATIVE and not settings.noiseless
     counts = client.contribute(number, cumulative=cumulative)
@@ -100,16 +100,16 @@ def contribute(message: "Message", context: "Context") -> "Message":
 
 
 def _mine(settings: FederationSettings, context: "Context") -> list[NBest]:
-    """The utterances of this device: its own file, or its share of a simulation."""
+    """The utterances of this device: its own file, or its partition of a simulation."""
     own = str(context.node_config.get("nbest", ""))
     if own:
         lists = _lists(own)
         return [NBest(e.id, e.hypotheses, None, "me", e.order) for e in lists]
-    everybody = by_client(_lists(settings.nbest))
+    clients = by_client(_lists(settings.nbest))
     place = int(str(context.node_config["partition-id"]))
-    if place >= len(everybody):
-        raise InvalidInput(f"Expected fewer than {len(everybody)} nodes, got node {place}.")
-    return everybody[sorted(everybody)[place]]
+    if place >= len(clients):
+        raise InvalidInput(f"Expected fewer than {len(clients)} nodes, got node {place}.")
+    return clients[sorted(clients)[place]]
 
 
 @lru_cache(maxsize=2)

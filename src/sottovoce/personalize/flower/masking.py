@@ -1,8 +1,8 @@
-"""One round of Flower's SecAgg+, seen from both sides.
+"""One round of Flower's SecAgg+, server side and client side.
 
-The server runs Flower's workflow, which belongs to its older interface: a strategy and proxies
-stand in for what that expects. The device masks what `contribute` would have sent; before that it
-checks, by the ranges the server really announced, that masking cannot change a count.
+The server runs Flower's SecAgg+ workflow, which uses Flower's older interface: a minimal strategy
+and proxies adapt to it. The device masks the answer of `contribute`, after checking against the
+ranges the server announced that masking cannot change a count.
 """
 
 import logging
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from flwr.app import Context, Message, RecordDict
     from flwr.serverapp import Grid
 
-FEWEST = 3
-"""With two clients each would know the other's counts from the sum."""
+MIN_CLIENTS = 3
+"""Minimum clients: with two, each could derive the other's counts from the sum."""
 NEIGHBOURS = 31
-"""Every client shares its keys with at most so many; SecAgg+ has no need of more."""
+"""Largest number of neighbours that a client shares its keys with."""
 THRESHOLD = 0.67
-"""The share of neighbours that must be honest and there at the end."""
+"""Share of neighbours that must be honest and stay until the end."""
 
 
 def secure_sum(
@@ -36,9 +36,9 @@ def secure_sum(
     *,
     timeout: float,
 ) -> tuple[Vector | None, int]:
-    """The sum over the nodes that stayed until the end, and how many those were.
+    """The sum over the nodes that stayed until the end, and their number.
 
-    `None` if the protocol stopped: too many nodes left, or one sent what cannot be added.
+    `None` if the protocol stopped: too many nodes dropped out, or one sent invalid data.
     """
     from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
     from flwr.server.compat.legacy_context import LegacyContext
@@ -50,7 +50,7 @@ def secure_sum(
         timeout=timeout,
         **ranges.arguments(),
     )
-    collected = _Collected(nodes, order)
+    collected = _SumStrategy(nodes, order)
     state = RecordDict(
         {
             "config": ConfigRecord({"current_round": order["round"]}),
@@ -65,7 +65,7 @@ def secure_sum(
     try:
         workflow(grid, context)
     except (ValueError, TypeError, KeyError, IndexError, ArithmeticError) as problem:
-        # Something that does not add up came in under a mask; nobody can tell from whom.
+        # A masked contribution was invalid; its sender cannot be identified.
         logging.getLogger(__name__).warning("A secure round was stopped: %s", problem)
         return None, 0
     if collected.mean is None:
@@ -75,8 +75,8 @@ def secure_sum(
     return np.asarray(total, dtype=np.float64), collected.clients
 
 
-class _Collected:
-    """As much of a strategy as the workflow asks for: whom to call, and where the mean goes."""
+class _SumStrategy:
+    """The parts of a strategy that the workflow uses: node selection and the mean."""
 
     def __init__(self, nodes: Sequence[int], order: Mapping[str, int | str]) -> None:
         self.nodes, self.order = nodes, order
@@ -104,9 +104,9 @@ class _Collected:
 def mask_when_asked(
     message: "Message", context: "Context", call_next: "Callable[[Message, Context], Message]"
 ) -> "Message":
-    """A mod of the device: SecAgg+ where the server runs it, plain counts where it does not.
+    """A client mod: SecAgg+ if the server runs it, else plain counts.
 
-    A device with `secure=true` in its configuration answers to nothing but SecAgg+.
+    A device with `secure=true` in its configuration only answers SecAgg+.
     """
     from flwr.client.mod import secaggplus_mod
     from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS
@@ -114,24 +114,24 @@ def mask_when_asked(
     if RECORD_KEY_CONFIGS in message.content.config_records:
         return secaggplus_mod(message, context, call_next)
     if context.node_config.get("secure"):
-        raise InvalidInput("Expected secure aggregation, got a call for plain counts.")
+        raise InvalidInput("Expected secure aggregation, got a request for plain counts.")
     return call_next(message, context)
 
 
 def to_be_masked(counts: Vector, context: "Context") -> "RecordDict":
-    """The counts as Flower's mod wants them, or a refusal if masking could change them."""
+    """The counts in the form of Flower's mod, or an error if masking could change them."""
     from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
     from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_STATE, Key
     from flwr.compat.common.recorddict_compat import fitres_to_recorddict
 
-    told = context.state.config_records[RECORD_KEY_STATE]
+    config = context.state.config_records[RECORD_KEY_STATE]
     ranges = SecureRanges(
-        float(str(told[Key.CLIPPING_RANGE])),
-        int(str(told[Key.TARGET_RANGE])),
-        int(str(told[Key.MOD_RANGE])),
-        float(str(told[Key.MAX_WEIGHT])),
+        float(str(config[Key.CLIPPING_RANGE])),
+        int(str(config[Key.TARGET_RANGE])),
+        int(str(config[Key.MOD_RANGE])),
+        float(str(config[Key.MAX_WEIGHT])),
     )
-    ranges.check(counts, clients=int(str(told[Key.SAMPLE_NUMBER])))
+    ranges.check(counts, clients=int(str(config[Key.SAMPLE_NUMBER])))
     return fitres_to_recorddict(
         FitRes(Status(Code.OK, ""), ndarrays_to_parameters([counts]), 1, {}), keep_input=False
     )

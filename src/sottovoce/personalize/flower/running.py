@@ -1,11 +1,11 @@
-"""Running the app: in simulation on one machine, or as a folder for `flwr run`.
+"""Runs the app: in simulation on one machine, or as a folder for `flwr run`.
 
-Neither needs a network beyond the machine itself. Telemetry of Flower and of Ray is switched off.
+Neither needs a network beyond the local machine. Telemetry of Flower and Ray is disabled.
 
-Ray starts its workers by a shell command in which the path of the interpreter is not quoted: in a
-folder such as "My project (1)" no worker ever starts, every node is late, and nobody is told why.
-So the interpreter is lent a name without such letters. Ray keeps sockets in a temporary folder,
-whose path has to be plain as well, and short.
+Ray starts its workers by a shell command with the interpreter's path unquoted: in a folder such as
+"My project (1)" no worker starts, every node times out, and no error is reported. So the
+interpreter is run through a symlink without special characters. Ray keeps sockets in a temporary
+folder, whose path must have no special characters either, and be short.
 """
 
 import importlib.util
@@ -28,24 +28,24 @@ from sottovoce.io.atomic import text_output
 from sottovoce.personalize.federated.rounds import RoundReport, check_released
 from sottovoce.personalize.flower.settings import FederationSettings
 
-# A socket's path has at most 107 bytes; Ray puts some 80 after the folder.
-_LONGEST = 25
-_PLACES = ("/tmp", "/var/tmp", "/dev/shm")
+# Socket paths are limited to 107 bytes; Ray appends about 80 to the folder.
+_MAX_PATH = 25
+_TEMP_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
 
 
 @contextmanager
 def ready_for_ray() -> Iterator[Path]:
-    """A temporary folder for Ray, while `sys.executable` is a path that Ray can start."""
+    """A temporary folder for Ray; meanwhile `sys.executable` is a path that Ray can start."""
     with tempfile.TemporaryDirectory(prefix="sv-", dir=_place(), ignore_cleanup_errors=True) as own:
         real = Path(sys.executable)
-        lent = str(real)
-        if shlex.quote(lent) != lent:
-            # The whole environment is linked: Python looks for its packages beside its own name.
+        executable = str(real)
+        if shlex.quote(executable) != executable:
+            # Link the whole environment: Python finds its packages relative to its own path.
             link = Path(own, "env")
             link.symlink_to(real.parent.parent, target_is_directory=True)
-            lent = str(link / real.parent.name / real.name)
-        _check_starts(lent)
-        sys.executable = lent
+            executable = str(link / real.parent.name / real.name)
+        _check_starts(executable)
+        sys.executable = executable
         try:
             yield Path(own)
         finally:
@@ -53,9 +53,9 @@ def ready_for_ray() -> Iterator[Path]:
 
 
 def _place() -> str:
-    """A folder whose path is plain and short: that for temporary files, or another."""
-    for place in (tempfile.gettempdir(), *_PLACES):
-        if shlex.quote(place) == place and len(place) <= _LONGEST and Path(place).is_dir():
+    """A folder for temporary files whose path is short and needs no quoting."""
+    for place in (tempfile.gettempdir(), *_TEMP_FOLDERS):
+        if shlex.quote(place) == place and len(place) <= _MAX_PATH and Path(place).is_dir():
             try:
                 with tempfile.TemporaryFile(dir=place):
                     return place
@@ -68,7 +68,7 @@ def _place() -> str:
 
 
 def _check_starts(interpreter: str) -> None:
-    """Start the interpreter as Ray does, and refuse before anything else is started."""
+    """Start the interpreter the way Ray does, to fail early."""
     code = shlex.quote("import ray")
     done = subprocess.run(
         ["bash", "-c", f"exec {interpreter} -c {code}"],
@@ -85,12 +85,12 @@ def _check_starts(interpreter: str) -> None:
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
-    # Without it Ray warns about graphics cards that nobody asked for.
+    # Silences a Ray warning about GPUs.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 LOOPBACK = "127.0.0.1"
 PATIENCE = 900.0
-"""Seconds for a simulated round: the server asks before Ray has started, which can be slow."""
+"""Timeout of a simulated round in seconds; it includes the start of Ray, which can be slow."""
 
 _BROKEN = {"late", "failed", "halted"}
 
@@ -115,7 +115,7 @@ settings = {settings}
 
 
 def installed() -> bool:
-    """Whether Flower and Ray, its simulator, are there; neither is loaded to find out."""
+    """Whether Flower and Ray are installed; neither is imported."""
     return all(importlib.util.find_spec(name) is not None for name in ("flwr", "ray"))
 
 
@@ -126,10 +126,10 @@ def simulate(
     cores_a_client: float = 1.0,
     on_round: Callable[[RoundReport], None] = lambda _: None,
 ) -> None:
-    """Run all rounds with so many simulated nodes; results are in the output folder.
+    """Run all rounds with `clients` simulated nodes; the results are in the output folder.
 
-    It ends with an error, and publishes nothing, as soon as nobody joins a round: whatever keeps
-    simulated nodes from answering will not go away.
+    Fails without publishing as soon as no node answers in a round: whatever prevents simulated
+    nodes from answering will not go away.
     """
     _validate.at_least_one("clients", clients)
     os.environ.update(QUIET)
@@ -145,20 +145,20 @@ def _simulate(
     place: Path,
 ) -> None:
     with warnings.catch_warnings():
-        # Flower's command line, which comes along, uses a corner of click that is going to move.
+        # Flower's command line uses a deprecated part of click.
         warnings.simplefilter("ignore", DeprecationWarning)
         from flwr.simulation import run_simulation
 
         from sottovoce.personalize.flower.client_app import client_app
         from sottovoce.personalize.flower.server_app import server_app
 
-    # What a user can act on comes as an error; that a function will move one day does not.
+    # Users can act on errors, not on Flower's deprecation warnings.
     logging.getLogger("flwr").setLevel(logging.ERROR)
     patient = replace(settings, timeout=max(settings.timeout, PATIENCE))
 
     def watched(report: RoundReport) -> None:
         on_round(report)
-        # Nobody sampled, or too few for a secure sum, is chance; nobody answering is not.
+        # An empty or too small sample is chance; no answers at all is a failure.
         if report.sampled and report.accepted == 0 and report.refused.keys() <= _BROKEN:
             check_released([report])
 
@@ -180,7 +180,7 @@ def _simulate(
 
 
 def write_app(folder: Path | str, settings: FederationSettings) -> Path:
-    """A folder that `flwr run FOLDER` understands, with its settings beside it."""
+    """Write a folder for `flwr run FOLDER`, with its settings."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = (folder / "settings.json").resolve()

@@ -1,8 +1,8 @@
-"""The server: calls for counts, refuses what is wrong, adds noise, publishes q_bar.
+"""The Flower server: requests counts, refuses invalid ones, adds noise, publishes q_bar.
 
-Who is sampled is decided here, by a key that stays here. A node that fails, does not answer in
-time or sends garbage is counted, and nothing of it enters the sum. A federation in which nobody
-joined any round publishes nothing and ends with an error.
+Sampling is decided here, by a key that stays here. A node that fails, times out or sends invalid
+data is counted, and contributes nothing to the sum. A federation without any released round
+publishes nothing and fails.
 """
 
 import time
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flwr.app import Context, Message
     from flwr.serverapp import Grid, ServerApp
 
-__all__ = ["app", "federate", "server_app"]  # noqa: F822 - `app` is made by __getattr__
+__all__ = ["app", "federate", "server_app"]  # noqa: F822 - `app` comes from __getattr__
 
 _POLL = 0.1
 
@@ -39,7 +39,7 @@ def server_app(
     settings: FederationSettings | None = None,
     on_round: Callable[[RoundReport], None] = lambda _: None,
 ) -> "ServerApp":
-    """The app; without settings it reads the file that the run's configuration names."""
+    """The app; without settings it reads the file named in the run's configuration."""
     from flwr.serverapp import ServerApp
 
     made = ServerApp()
@@ -65,7 +65,7 @@ def federate(
     settings: FederationSettings,
     on_round: Callable[[RoundReport], None] = lambda _: None,
 ) -> list[RoundReport]:
-    """All rounds; afterwards `marginals.json` and `run.json` are in the output folder."""
+    """Run all rounds; writes `marginals.json` and `run.json` to the output folder."""
     started = time.monotonic()
     plan = settings.release_plan()
     if plan.sampling_rate not in (None, settings.sampling_rate):
@@ -83,7 +83,7 @@ def federate(
     ) as (folder, ledger):
         server = _server(settings, plan, ranges, ledger)
         reports = _rounds(grid, settings, plan, server, on_round)
-        settings.told().write(
+        settings.publication_metadata().write(
             folder, server, reports, seeded=settings.seed is not None, started=started
         )
     return reports
@@ -100,7 +100,7 @@ def _rounds(
     nodes = _wait_for(grid, settings)
     ranges = None
     if settings.secure:
-        # More nodes than expected may be there, and all of them have to fit.
+        # There may be more nodes than expected, and all of them have to fit.
         ranges = SecureRanges.of(plan, clients=len(nodes), plausible_mass=settings.plausible_mass)
     members = Membership((str(node) for node in nodes), key_of_run(key, server))
     reports = []
@@ -136,21 +136,21 @@ def _server(
 def _ask(
     grid: "Grid", settings: FederationSettings, server: Server, number: int, sampled: list[int]
 ) -> dict[str, int]:
-    """One round in which the server sees, and checks, every contribution."""
+    """One round in which the server validates every contribution."""
     from flwr.app import ConfigRecord, Message, RecordDict
 
     order = ConfigRecord({**_order(settings, server, number)})
-    # A list: Flower's deployment cannot iterate over a generator twice.
+    # A list, because Flower iterates over it twice.
     calls = [
         Message(RecordDict({"order": order}), dst_node_id=node, message_type="train")
         for node in sampled
     ]
     replies = grid.send_and_receive(calls, timeout=settings.timeout) if calls else []
-    return _take_in(server, replies, set(sampled))
+    return _receive_all(server, replies, set(sampled))
 
 
 def _order(settings: FederationSettings, server: Server, number: int) -> dict[str, int | str]:
-    """What a device is told; it refuses to count by other rules than these."""
+    """The request to a device; it refuses to count by other rules."""
     return {"round": number, "settings": settings.for_devices(), "rules": server.rules}
 
 
@@ -162,10 +162,10 @@ def _ask_securely(
     sampled: list[int],
     ranges: SecureRanges,
 ) -> dict[str, int]:
-    """One round in which the server sees the sum alone; a sum that is wrong is left out whole."""
-    from sottovoce.personalize.flower.masking import FEWEST, secure_sum
+    """One round in which the server sees only the sum; an invalid sum is discarded."""
+    from sottovoce.personalize.flower.masking import MIN_CLIENTS, secure_sum
 
-    if len(sampled) < FEWEST:
+    if len(sampled) < MIN_CLIENTS:
         return {"too-few": len(sampled)} if sampled else {}
     order = _order(settings, server, number)
     total, clients = secure_sum(grid, sampled, order, ranges, timeout=settings.timeout)
@@ -178,14 +178,17 @@ def _ask_securely(
     return {"failed": len(sampled) - clients} if clients < len(sampled) else {}
 
 
-def _take_in(server: Server, replies: "Iterable[Message]", asked: set[int]) -> dict[str, int]:
+def _receive_all(server: Server, replies: "Iterable[Message]", asked: set[int]) -> dict[str, int]:
     refused: Counter[str] = Counter()
     silent = set(asked)
     for reply in replies:
         node = reply.metadata.src_node_id
         try:
             if node not in silent:
-                raise Refused("twice", f"Expected one answer of a node that was asked, got {node}.")
+                raise Refused(
+                    "twice",
+                    f"Expected one answer from each node that was asked, got another from {node}.",
+                )
             silent.discard(node)
             if reply.has_error():
                 raise Refused("failed", "Expected counts, got an error.")
@@ -199,12 +202,12 @@ def _take_in(server: Server, replies: "Iterable[Message]", asked: set[int]) -> d
 
 
 def _counts(reply: "Message") -> tuple[Vector, str]:
-    """The counts of a reply, and the rules by which they were counted."""
+    """The counts of a reply, and the rules they were counted by."""
     from flwr.app import ArrayRecord, ConfigRecord
 
     record, about = reply.content.get("counts"), reply.content.get("about")
     if not isinstance(record, ArrayRecord) or "counts" not in record:
-        raise Refused("wrong-length", "Expected counts in a reply, got something else.")
+        raise Refused("wrong-length", "Expected counts in a reply, got none.")
     try:
         counts = record["counts"].numpy()
     except (ValueError, TypeError, OSError, EOFError) as problem:
@@ -217,6 +220,8 @@ def _wait_for(grid: "Grid", settings: FederationSettings) -> list[int]:
     until = time.monotonic() + settings.timeout
     while len(nodes := sorted(grid.get_node_ids())) < settings.nodes:
         if time.monotonic() > until:
-            raise InvalidInput(f"Expected {settings.nodes} nodes, got {len(nodes)} in time.")
+            raise InvalidInput(
+                f"Expected {settings.nodes} nodes, got {len(nodes)} before the timeout."
+            )
         time.sleep(_POLL)
     return nodes

@@ -1,7 +1,7 @@
-"""What both sides of the Flower app have to know, as one JSON value.
+"""Settings shared by both sides of the Flower app, as one JSON value.
 
-The server reads it from a file and sends it along with every message, so a device needs nothing
-but its own utterances.
+The server reads them from a file and sends them with every message, so a device needs only its own
+utterances.
 """
 
 import json
@@ -19,13 +19,14 @@ from sottovoce.privacy.sampling import SamplingKey
 
 @dataclass(frozen=True, kw_only=True)
 class FederationSettings:
-    """`nbest` is for simulations, where one file holds the utterances of all clients.
+    """Settings of a federation.
 
-    `round_key` (hexadecimal) decides which round an utterance belongs to; it is no secret. `seed`
-    makes sampling and noise repeatable, for tests. With `secure` the server sees sums only, of
-    clients that send at most `plausible_mass` words a round each. `ledger` is a file to go on in,
-    where it is not that of the output folder; `earlier` is a ledger in JSON whose cost is added.
-    `publication` has what is told beside the marginals (see `Publication`).
+    `nbest` is for simulations, where one file holds the utterances of all clients. `round_key`
+    (hexadecimal) decides which round an utterance belongs to; it is not secret. `seed` makes
+    sampling and noise repeatable, for tests. With `secure` the server sees only sums, of clients
+    that send at most `plausible_mass` words per round each. `ledger` is a file to continue, if it
+    is not that of the output folder; `earlier` is a ledger in JSON whose cost is added.
+    `publication` holds the metadata published with the marginals (see `Publication`).
     """
 
     vocabulary: str
@@ -56,26 +57,30 @@ class FederationSettings:
         _validate.positive("plausible_mass", self.plausible_mass)
         _validate.at_least_one("minimum_clients", self.minimum_clients)
         if len(self.assignment().secret) != 16:
-            raise InvalidInput("Expected a round_key of 16 bytes in hexadecimal.")
+            raise InvalidInput(
+                "Expected a round_key of 16 bytes in hexadecimal, got another length."
+            )
 
     def release_plan(self) -> ReleasePlan:
         return ReleasePlan.from_json(self.plan)
 
-    def told(self) -> Publication:
+    def publication_metadata(self) -> Publication:
         try:
             return Publication(**self.publication)
         except TypeError as problem:
-            raise InvalidInput(f"Expected what is told of a federation: {problem}.") from problem
+            raise InvalidInput(
+                f"Expected the publication metadata of a federation, but {problem}."
+            ) from problem
 
     def assignment(self) -> SamplingKey:
-        """The key that gives every utterance its round."""
+        """The key that assigns utterances to rounds."""
         return SamplingKey(bytes.fromhex(self.round_key))
 
     def to_text(self) -> str:
         return json.dumps(asdict(self))
 
     def for_devices(self) -> str:
-        """What devices have to know: neither the seed nor where the server keeps what it has."""
+        """The settings for devices, without the seed and the server's paths and ledger."""
         return replace(
             self, output="", ledger="", seed=None, earlier=None, publication={}
         ).to_text()

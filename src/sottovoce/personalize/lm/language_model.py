@@ -1,9 +1,9 @@
-"""What every background language model can do, and how one is kept in a folder.
+"""The interface of background language models, and their storage in folders.
 
-A folder holds `lm.json` (which kind, which sizes), `vocabulary.json` and the model itself: an ARPA
-file and the same compiled (see `compiled`), the latter alone, or the weights of a Transformer.
-Models of others are read as well: ARPA files, models of KenLM, folders of Hugging Face. Nothing in
-any of them can run code when it is loaded.
+A folder holds `lm.json` (kind and sizes), `vocabulary.json` and the model: an ARPA file with its
+compiled form (see `compiled`), the compiled form alone, or the weights of a Transformer. ARPA
+files, KenLM models and Hugging Face folders can be loaded too. No format can execute code on
+loading.
 """
 
 import json
@@ -28,7 +28,7 @@ COMPILED, HUGGING_FACE = "model.ngram", "config.json"
 
 
 class LanguageModel(Protocol):
-    """Scores sentences, adapted by factors over its vocabulary if there are any."""
+    """Scores sentences, optionally adapted by factors over its vocabulary."""
 
     @property
     def vocabulary(self) -> Vocabulary: ...
@@ -76,10 +76,10 @@ def save_transformer(folder: Path | str, model: "TransformerLM") -> None:
 def load_lm(
     path: Path | str, vocabulary: Vocabulary | None = None, *, kenlm: bool = False
 ) -> LanguageModel:
-    """A model from its folder, an ARPA file, a binary file of KenLM or a folder of Hugging Face.
+    """Load a model from its folder, an ARPA file, a KenLM binary or a Hugging Face folder.
 
-    The last two cannot say how likely a word is on its own, so they need a public `vocabulary`; a
-    `vocabulary.json` in the folder does. With `kenlm` an ARPA file is scored by KenLM as well.
+    The last two have no unigram distribution, so they need a public `vocabulary`, or a
+    `vocabulary.json` in the folder. With `kenlm`, KenLM scores an ARPA file.
     """
     path = Path(path)
     if path.is_file():
@@ -93,7 +93,9 @@ def load_lm(
     if not (path / ABOUT).is_file():
         raise InvalidInput(f"Expected an ARPA file or a folder with {ABOUT}, got {path}.")
     if vocabulary is not None or kenlm:
-        raise InvalidInput(f"Expected neither a vocabulary nor KenLM for {path}: it has its own.")
+        raise InvalidInput(
+            f"Expected neither a vocabulary nor KenLM for {path}, got one: the model has its own."
+        )
     try:
         about = json.loads((path / ABOUT).read_bytes())
         kind = about["kind"]
@@ -107,7 +109,7 @@ def load_lm(
 
 
 def _load_ngram(folder: Path) -> NGramModel:
-    """The compiled model, unless the ARPA file beside it is another one."""
+    """The compiled model, unless it does not match the ARPA file next to it."""
     arpa, compiled = folder / ARPA, folder / COMPILED
     found = None
     if compiled.is_file():
@@ -123,15 +125,15 @@ def _load_file(path: Path, vocabulary: Vocabulary | None, *, kenlm: bool) -> Lan
     if kenlm:
         return KenLM(path, vocabulary or read_arpa(path).vocabulary)
     if vocabulary is not None:
-        raise InvalidInput(f"Expected no vocabulary for {path}: an ARPA file has its own.")
+        raise InvalidInput(f"Expected no vocabulary for {path}, got one: an ARPA file has its own.")
     return read_arpa(path)
 
 
 def _needed(vocabulary: Vocabulary | None, path: Path) -> Vocabulary:
     if vocabulary is None:
         raise InvalidInput(
-            f"Expected a public vocabulary with u(w) for {path}, which has none: give a "
-            f"{WORDS} of `sottovoce lm train`."
+            f"Expected a public vocabulary with u(w) for {path}, got none: pass a {WORDS} of "
+            "`sottovoce lm train`."
         )
     return vocabulary
 

@@ -1,9 +1,8 @@
-"""Several background models as one: p(w|h) = sum_i share_i p_i(w|h), word by word.
+"""Mixture of background models: p(w|h) = sum_i share_i p_i(w|h), word by word.
 
-The models need not know the same words. The mixture has the vocabulary of the first; a word of it
-that another model lacks gets its part, by u(w), of what that model gives to all unknown words. So
-the mixture is a distribution again, and exact normalisation goes through:
-Z(h) = sum_i share_i Z_i(h).
+The models may have different vocabularies. The mixture has that of the first; a word that another
+model lacks gets its share, by u(w), of that model's probability of unknown words. So the mixture is
+again a distribution, and exact normalisation carries over: Z(h) = sum_i share_i Z_i(h).
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +18,7 @@ from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary, dis
 
 
 class WordModel(Protocol):
-    """A language model that tells the words of a sentence apart."""
+    """A language model with a score per word."""
 
     @property
     def vocabulary(self) -> Vocabulary: ...
@@ -34,7 +33,7 @@ class WordModel(Protocol):
 
 
 class WordByWord(ABC):
-    """A model that scores sentences by their words."""
+    """A model that scores sentences as sums of word scores."""
 
     @abstractmethod
     def score_words(
@@ -44,7 +43,7 @@ class WordByWord(ABC):
         *,
         normalise: bool = True,
     ) -> tuple[Vector, Ints]:
-        """ln p of every word and end, sentence after sentence, and whose sentence it is."""
+        """ln p of every word and sentence end in order, and the sentence each belongs to."""
 
     def score(
         self,
@@ -53,13 +52,13 @@ class WordByWord(ABC):
         *,
         normalise: bool = True,
     ) -> list[float]:
-        """ln p of every sentence with its end; factors belong to the words of `vocabulary`."""
+        """ln p of every sentence including its end; factors are over `vocabulary`."""
         values, owners = self.score_words(sentences, log_factors, normalise=normalise)
         return [float(total) for total in np.bincount(owners, values, minlength=len(sentences))]
 
 
 class MixedLM(WordByWord):
-    """A mixture with given shares, even ones by default.
+    """A mixture with the given shares, uniform by default.
 
     >>> from sottovoce.personalize.lm.ngram.training import train_ngram
     >>> words = Vocabulary.from_text(["call mum", "call dad"], size=9)
@@ -73,11 +72,11 @@ class MixedLM(WordByWord):
     def __init__(self, models: Sequence[WordModel], shares: Sequence[float] | None = None) -> None:
         if not models:
             raise InvalidInput("Expected models to mix, got none.")
-        even = np.full(len(models), 1 / len(models))
+        uniform = np.full(len(models), 1 / len(models))
         self.models = tuple(models)
-        self.shares = distribution(even if shares is None else shares, len(models))
+        self.shares = distribution(uniform if shares is None else shares, len(models))
         self.vocabulary = models[0].vocabulary
-        self._known = [_Known(self.vocabulary, model.vocabulary) for model in models]
+        self._known = [_WordMap(self.vocabulary, model.vocabulary) for model in models]
 
     def score_words(
         self,
@@ -86,8 +85,8 @@ class MixedLM(WordByWord):
         *,
         normalise: bool = True,
     ) -> tuple[Vector, Ints]:
-        """ln p of every word and end, sentence after sentence, and whose sentence it is."""
-        plain, owners = self._apart(sentences)
+        """ln p of every word and sentence end in order, and the sentence each belongs to."""
+        plain, owners = self._by_model(sentences)
         with np.errstate(divide="ignore"):
             values: Vector = np.log(self.shares @ np.exp(plain))
         if log_factors is None:
@@ -98,10 +97,10 @@ class MixedLM(WordByWord):
         return values, owners
 
     def fitted(self, lines: Sequence[str], steps: int = 50) -> "MixedLM":
-        """The shares under which public text is likeliest (expectation maximisation)."""
-        plain, _ = self._apart([line.split() for line in lines])
+        """The maximum-likelihood shares on public text (expectation maximisation)."""
+        plain, _ = self._by_model([line.split() for line in lines])
         if not plain.size:
-            raise InvalidInput("Expected text to fit the shares on, got none.")
+            raise InvalidInput("Expected text to fit the shares to, got none.")
         likely = np.exp(plain)
         shares = self.shares
         for _ in range(steps):
@@ -109,8 +108,8 @@ class MixedLM(WordByWord):
             shares = (parts / parts.sum(axis=0)).mean(axis=1)
         return MixedLM(self.models, (shares / shares.sum()).tolist())
 
-    def _apart(self, sentences: Sequence[Sequence[str]]) -> tuple[Vector, Ints]:
-        """ln p of every word under each model, models first."""
+    def _by_model(self, sentences: Sequence[Sequence[str]]) -> tuple[Vector, Ints]:
+        """ln p of every word under each model, with models along the first axis."""
         rows, owners = [], np.zeros(0, dtype=np.int64)
         for model, known in zip(self.models, self._known, strict=True):
             values, owners = model.score_words(sentences)
@@ -118,7 +117,7 @@ class MixedLM(WordByWord):
         return np.stack(rows), owners
 
     def _constants(self, sentences: Sequence[Sequence[str]], log_factors: Vector) -> Vector:
-        """ln Z_i(h) of every model: its adapted scores without normalising, minus those with."""
+        """ln Z_i(h) of every model: its unnormalised adapted scores minus the normalised ones."""
         rows = []
         for model, known in zip(self.models, self._known, strict=True):
             own = known.factors(log_factors)
@@ -129,31 +128,31 @@ class MixedLM(WordByWord):
 
 
 def mixed(models: Sequence[LanguageModel]) -> LanguageModel:
-    """One model as it is, several in even shares; they have to tell words apart."""
+    """A single model unchanged, or several in uniform shares; those need scores per word."""
     if len(models) == 1:
         return models[0]
-    apart = [cast(WordModel, model) for model in models if hasattr(model, "score_words")]
-    if len(apart) < len(models):
+    word_models = [cast(WordModel, model) for model in models if hasattr(model, "score_words")]
+    if len(word_models) < len(models):
         raise InvalidInput("Expected n-grams or Transformers of `lm train` to mix, got others.")
-    return MixedLM(apart)
+    return MixedLM(word_models)
 
 
-class _Known:
-    """Where the words of the mixture are in one of its models."""
+class _WordMap:
+    """Maps the words of the mixture to those of one of its models."""
 
     def __init__(self, wide: Vocabulary, own: Vocabulary) -> None:
         self.places = own.encode(wide.words)
         unknown = own.index[UNKNOWN]
         lacking = self.places == unknown
-        # A word that the model lacks gets this part of what it gives to unknown words.
+        # A word that the model lacks gets this share of its unknown-word probability.
         parts = np.where(lacking, wide.unigram / wide.unigram[lacking].sum(), 1.0)
         self.log_parts: Vector = np.log(parts)
         self._unknown, self._lacking, self._size = unknown, lacking, len(own)
 
     def factors(self, log_factors: Vector) -> Vector:
-        """Factors of the model's own words; its unknown word has the mean of those it stands for.
+        """Factors of the model's words; its unknown word gets the mean of those it stands for.
 
-        Words that only this model knows are outside the mixture, and keep a factor of 1.
+        Words that only this model has are outside the mixture, and keep a factor of 1.
         """
         if len(log_factors) != len(self.places):
             raise InvalidInput(f"Expected {len(self.places)} log factors, got {len(log_factors)}.")
@@ -167,9 +166,11 @@ class _Known:
 def along(
     sentences: Sequence[Sequence[str]], words: Vocabulary, values: Vector, length: int | None = None
 ) -> Vector:
-    """The value of every word, and 0 for the end of every sentence."""
+    """The value of every word, and 0 for every sentence end."""
     found = [np.append(values[words.encode(each)], 0.0) for each in sentences]
     along: Vector = np.concatenate(found) if found else np.zeros(0)
     if length is not None and len(along) != length:
-        raise InvalidInput("Expected sentences that every model reads to their end, got longer.")
+        raise InvalidInput(
+            "Expected sentences within the length limit of every model, got longer ones."
+        )
     return along

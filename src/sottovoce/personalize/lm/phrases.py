@@ -1,10 +1,10 @@
-"""Beyond single words: a personal cache of phrases, backed off to the adapted model.
+"""A personal n-gram cache, interpolated with the adapted model.
 
-After "call" one person says "mum" and another "doctor brown". The cache keeps the weighted n-grams
-of one client by first-pass rank and mixes them into any model, word by word, short histories first:
-p_k(w|h) = (1 - g) p_{k-1}(w|h) + g n(v, w) / n(v), with v the last k words of h, p_0 the model and
-g = strength n(v) / (n(v) + trust), so that a history heard once moves little and one never heard
-moves nothing. Phrases never leave the device; nothing of them is federated.
+After "call" one person says "mum" and another "doctor brown". The cache holds the weighted n-grams
+of one client, by first-pass rank, and mixes them into any model, word by word, shortest histories
+first: p_k(w|h) = (1 - g) p_{k-1}(w|h) + g n(v, w) / n(v), with v the last k words of h, p_0 the
+model and g = strength n(v) / (n(v) + trust), so that a history counted once has little effect and
+an unseen one none. Phrases never leave the device; they are not federated.
 """
 
 from collections import defaultdict
@@ -42,9 +42,9 @@ class PhraseCache:
         self._after: dict[History, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         self._totals: dict[History, float] = defaultdict(float)
 
-    def add(self, heard: NBest) -> None:
-        """Count the phrases of one utterance, start and end included."""
-        kept = heard.hypotheses[: self.counting.nbest]
+    def add(self, nbest: NBest) -> None:
+        """Count the phrases of one utterance, including start and end."""
+        kept = nbest.hypotheses[: self.counting.nbest]
         weights = self.counting.weights(len(kept)) / self.counting.unit
         for hypothesis, weight in zip(kept, weights.tolist(), strict=True):
             for histories, word in self._events(hypothesis.words[: self.counting.max_words]):
@@ -53,13 +53,13 @@ class PhraseCache:
                     self._totals[history] += weight
 
     def probability(self, history: History, word: str) -> float:
-        """How often this client went on with `word`; 0 if `history` was never heard."""
+        """The probability of `word` after `history` for this client; 0 if `history` is unseen."""
         if history not in self._after:
             return 0.0
         return self._after[history].get(word, 0.0) / self._totals[history]
 
     def weight(self, history: History) -> float:
-        """How far the cache is believed after this history."""
+        """The mixture weight of the cache after this history."""
         total = self._totals.get(history, 0.0)
         return self.strength * total / (total + self.trust)
 
@@ -71,15 +71,15 @@ class PhraseCache:
         *,
         normalise: bool = True,
     ) -> list[float]:
-        """ln p of every sentence with its end, the cache mixed into the adapted model."""
+        """ln p of every sentence including its end, with the cache mixed into the adapted model."""
         log_p, owners = model.score_words(sentences, log_factors, normalise=normalise)
         mixed = self.mixed(sentences, np.exp(log_p))
-        # Where both find a word impossible, the model's own logarithm is kept.
+        # If both probabilities are 0, keep the model's log probability.
         values = np.where(mixed > 0, np.log(np.maximum(mixed, np.finfo(float).tiny)), log_p)
         return [float(total) for total in np.bincount(owners, values, minlength=len(sentences))]
 
     def mixed(self, sentences: Sequence[Sequence[str]], probabilities: Vector) -> Vector:
-        """Probabilities of all words and ends, sentence after sentence, with the cache mixed in."""
+        """Probabilities of all words and sentence ends in order, with the cache mixed in."""
         events = (event for sentence in sentences for event in self._events(sentence))
         found: Vector = probabilities.copy()
         for place, (histories, word) in enumerate(events):
@@ -89,8 +89,8 @@ class PhraseCache:
         return found
 
     def _events(self, sentence: Sequence[str]) -> Iterator[tuple[list[History], str]]:
-        """Every word and the end, with the histories before it, the shortest first."""
-        said = (START, *sentence, END)
-        for place in range(1, len(said)):
+        """Every word and the end, with the preceding histories, shortest first."""
+        words = (START, *sentence, END)
+        for place in range(1, len(words)):
             longest = min(self.order - 1, place)
-            yield [said[place - k : place] for k in range(1, longest + 1)], said[place]
+            yield [words[place - k : place] for k in range(1, longest + 1)], words[place]

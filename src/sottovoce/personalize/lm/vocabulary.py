@@ -1,7 +1,7 @@
 """The public vocabulary and its background distribution u(w).
 
-Both come from public text. A vocabulary taken from private utterances would itself be a release:
-whether a rare name has a place in the vector says that somebody used it.
+Both come from public text. A vocabulary taken from private utterances would itself be a release: a
+rare name in the vocabulary reveals that someone used it.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Words with their background probability; everything else counts as `<unk>`.
+    """Words with their background probability; all other words count as `<unk>`.
 
     >>> words = Vocabulary.from_text(["call mum", "call dad", "call"], size=3)
     >>> words.words, words.unigram.round(2).tolist()
@@ -45,29 +45,29 @@ class Vocabulary:
         if len(index) != len(self.words):
             raise InvalidInput("Expected every word of the vocabulary once, got some twice.")
         if UNKNOWN not in index:
-            raise InvalidInput(f"Expected {UNKNOWN} in the vocabulary, found it not.")
+            raise InvalidInput(f"Expected {UNKNOWN} in the vocabulary, not found.")
         object.__setattr__(self, "index", index)
         object.__setattr__(self, "unigram", distribution(self.unigram, len(self.words)))
         if self.unigram.min() <= 0:
             raise InvalidInput(
-                "Expected every word to have a background probability above 0: the adaptation "
+                "Expected a background probability above 0 for every word, got 0: the adaptation "
                 "factor divides by it."
             )
 
     @classmethod
     def from_text(cls, lines: Iterable[str], size: int, listed: Iterable[str] = ()) -> Self:
-        """The most frequent words of public text; u has one added to every count.
+        """The most frequent words of public text; u adds one to every count.
 
-        `listed` are further words from a public list (names of towns, a dictionary) that the text
-        may never mention; they come on top of `size`.
+        `listed` are further words from a public list (towns, a dictionary) that may not occur in
+        the text; they are added on top of `size`.
         """
         if size < 2:
             raise InvalidInput(f"Expected a size >= 2, {UNKNOWN} and one word, got {size}.")
         counts = Counter(word for line in lines for word in line.split())
         counts.pop(UNKNOWN, None)
         if not counts:
-            raise InvalidInput("Expected public text with words in it, found none.")
-        # Ties go by the alphabet, so that the order of lines does not matter.
+            raise InvalidInput("Expected public text with words, got none.")
+        # Ties are broken alphabetically, so that the order of lines does not matter.
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         kept = dict(ranked[: size - 1])
         kept |= {
@@ -79,7 +79,7 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> str:
-        """A short name of the words and their places."""
+        """A short hash of the words and their order."""
         return hashlib.sha256(json.dumps(self.words).encode()).hexdigest()[:16]
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class Vocabulary:
 
 
 def distribution(values: ArrayLike, size: int) -> Vector:
-    """Values as a distribution over `size` words, or a refusal.
+    """Validate values as a distribution over `size` words.
 
     >>> distribution([0.5, 0.6], 2)
     Traceback (most recent call last):

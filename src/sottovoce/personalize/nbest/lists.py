@@ -1,7 +1,7 @@
-"""N-best lists: what a recogniser thought it heard, best first, with its scores kept apart.
+"""N-best lists: the hypotheses of a recogniser, best first, with separate scores.
 
-The rank of a hypothesis is its place in the list as decoded by the *first* pass. Counting and
-privacy rest on that (see `cache`), so nothing here ever sorts a list again.
+The rank of a hypothesis is its position in the list as decoded by the *first* pass. Counting and
+privacy depend on it (see `cache`), so lists are never re-sorted.
 """
 
 import math
@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from sottovoce.errors import InvalidInput
 
-# A word starts and ends with a letter or a digit of any script; an apostrophe may end it too.
+# A word starts and ends with a letter or digit of any script; a final apostrophe is allowed.
 _WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*'?")
 
 
 def normal_text(line: str) -> str:
-    """The words of a line.
+    """The normalised words of a line.
 
     >>> normal_text('"Uh, first-class -- that\\'s $20, isn\\'t it?"')
     "uh first-class that's 20 isn't it"
@@ -26,9 +26,9 @@ def normal_text(line: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One reading of an utterance; scores are natural logarithms, higher is better.
+    """One hypothesis of an utterance; scores are natural logarithms, higher is better.
 
-    `am` is the acoustic score, `lm` the first pass's language model alone and `score` the total it
+    `am` is the acoustic score, `lm` the first pass's language model score and `score` the total it
     ranked by. Each may be unknown.
 
     >>> Hypothesis("  call   mum ", am=-3.5).words
@@ -44,7 +44,7 @@ class Hypothesis:
     score: float | None = None
 
     def __post_init__(self) -> None:
-        # Scores and words are compared across tools, so white space is settled once, here.
+        # Normalise white space once, since texts are compared across tools.
         object.__setattr__(self, "text", " ".join(self.text.split()))
         for name in ("am", "lm", "score"):
             value = getattr(self, name)
@@ -57,7 +57,7 @@ class Hypothesis:
 
     @property
     def first_pass(self) -> float:
-        """The total of the first pass, or what is known of it: 0 where no score is."""
+        """The total of the first pass, or the sum of the known scores."""
         if self.score is not None:
             return self.score
         return (self.am or 0.0) + (self.lm or 0.0)
@@ -65,12 +65,12 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True)
 class NBest:
-    """The hypotheses of one utterance, best first; none at all is a recogniser that heard nothing.
+    """The hypotheses of one utterance, best first; may be empty.
 
-    `client` is whose device it was and `order` its place in time on that device.
+    `client` is the owner of the device and `order` the position in time on that device.
 
-    >>> heard = NBest("u1", (Hypothesis("call mum"), Hypothesis("call mom")), reference="call mum")
-    >>> heard.best.text, len(heard.hypotheses)
+    >>> nbest = NBest("u1", (Hypothesis("call mum"), Hypothesis("call mom")), reference="call mum")
+    >>> nbest.best.text, len(nbest.hypotheses)
     ('call mum', 2)
     """
 
@@ -97,7 +97,7 @@ def attach(
     references: Mapping[str, str] | None = None,
     clients: Mapping[str, str] | None = None,
 ) -> Iterator[NBest]:
-    """Give lists the references and clients that their format keeps in other files.
+    """Add the references and clients that a format keeps in other files.
 
     >>> next(attach([NBest("u1", ())], references={"u1": "call mum"}, clients={})).reference
     'call mum'
@@ -111,18 +111,20 @@ def attach(
 
 
 def by_client(lists: Iterable[NBest]) -> dict[str, list[NBest]]:
-    """The lists of every client in the order of time; one without a client is refused.
+    """The lists of every client in time order; a list without a client is an error.
 
-    >>> heard = [NBest("b", (), client="ann", order=2), NBest("a", (), client="ann", order=1)]
-    >>> [each.id for each in by_client(heard)["ann"]]
+    >>> nbest = [NBest("b", (), client="ann", order=2), NBest("a", (), client="ann", order=1)]
+    >>> [each.id for each in by_client(nbest)["ann"]]
     ['a', 'b']
     """
     clients: dict[str, list[NBest]] = {}
     for each in lists:
         if each.client is None:
-            raise InvalidInput(f"Expected a client for every N-best list, {each.id!r} has none.")
+            raise InvalidInput(
+                f"Expected a client for every N-best list, got none for {each.id!r}."
+            )
         clients.setdefault(each.client, []).append(each)
     for mine in clients.values():
-        # Stable: lists without an order stay as they came.
+        # Stable sort: lists without an order keep their input order.
         mine.sort(key=lambda each: 0.0 if each.order is None else each.order)
     return clients

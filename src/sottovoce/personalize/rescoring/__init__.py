@@ -1,1 +1,1 @@
-"""Rescoring of N-best lists by an adapted model, its weights, and word error rates."""
+"""Rescoring of N-best lists with an adapted model, weight tuning, and word error rates."""

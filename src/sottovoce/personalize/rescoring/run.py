@@ -1,6 +1,6 @@
-"""Rescoring from end to end: tune on a development part, choose on the rest, count the errors.
+"""End-to-end rescoring: tune on a development part, rescore the rest, count the errors.
 
-Weights are tuned on clients that are not evaluated. Three choices are compared on the others: the
+Weights are tuned on clients that are not evaluated. Three systems are compared on the others: the
 first pass, the background model, and the background model adapted to each client.
 """
 
@@ -43,7 +43,7 @@ Errors = dict[str, WordErrors]
 
 @dataclass(frozen=True)
 class Tuned:
-    """Weights of the background alone, and of the adapted model with its power."""
+    """Weights for the background model, and for the adapted model with its power."""
 
     background: Weights
     adapted: Weights
@@ -70,7 +70,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was chosen, and the errors of every choice by client."""
+    """The chosen texts, and the errors of every system by client."""
 
     texts: dict[str, str]
     first_pass: Errors
@@ -102,9 +102,9 @@ class Outcome:
 def split_clients(
     lists: Sequence[NBest], share: float, key: SamplingKey | None = None
 ) -> tuple[list[NBest], list[NBest]]:
-    """A development part and the rest; a client is in one of them with all utterances.
+    """A development part and the rest; all utterances of a client are in the same part.
 
-    The choice depends on the client's name alone, so it does not change with the data.
+    The split depends only on the client's name, so it does not change with the data.
     """
     names = sorted({each.client or each.id for each in lists})
     membership = Membership(names, key or SamplingKey.from_seed(0))
@@ -127,7 +127,7 @@ def tune_weights(
     *,
     powers: Sequence[float] = POWERS,
 ) -> Tuned:
-    """The weights and the power that expect the fewest errors on these lists."""
+    """The weights and the power with the fewest expected errors on these lists."""
     plain = background_scores(lists, model)
     words = model.vocabulary
     _, background, _ = tune({0.0: ScoreTable(lists, plain, words)})
@@ -150,7 +150,7 @@ def rescore(
     tuned: Tuned,
     everybody: Everybody = None,
 ) -> Outcome:
-    """Choose a hypothesis for every utterance and count what went wrong."""
+    """Choose a hypothesis for every utterance and count the errors."""
     plain = background_scores(lists, model)
     chosen = _with_power(settings, tuned.power)
     factors = dict(_by_id(lists, model, chosen, everybody))
@@ -203,14 +203,14 @@ def _scores(
 
 
 def _with_pairs(model: LanguageModel, settings: Personalisation) -> LanguageModel:
-    """The model that is adapted: the background, with shared pairs in it if there are any."""
+    """The model to adapt: the background, with shared pairs mixed in if there are any."""
     return model if settings.pairs is None else settings.pairs.over(cast(WordModel, model))
 
 
 def _by_id(
     lists: Sequence[NBest], model: LanguageModel, settings: Personalisation, everybody: Everybody
 ) -> list[tuple[str, Vector]]:
-    # Float32 halves what thousands of vectors over a large vocabulary take.
+    # float32 halves the memory of thousands of vectors over a large vocabulary.
     found = personal_factors(lists, model, settings, everybody)
     return [(each.id, factors.astype(np.float32)) for each, factors in found]
 

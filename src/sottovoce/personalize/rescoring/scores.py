@@ -1,17 +1,16 @@
-"""Second-pass totals: one formula and its weights.
+"""Second-pass scores: one formula and its weights.
 
-total = acoustic A + average A / n + scale ((1 - mix) L1 + mix L2) + bonus n + unknown o
-+ hesitation z, where A is the acoustic score (or the first pass's total where that is all there
-is), L1 the first pass's language model, L2 the second one, n the number of words, o the number of
-those that the second model does not know (for it they are all one word, which is likelier than any
-of them) and z the number of hesitations ("um"), which some recognisers are taught to leave out and
-some transcripts keep. Summed scores favour short hypotheses, so their average matters too.
-`per_word` is for tools that divided by length: what they give is the average, and A is n times it.
-`tuning` finds the weights.
+total = acoustic A + average A / n + scale ((1 - mix) L1 + mix L2) + bonus n + unknown o +
+hesitation z, where A is the acoustic score (or the first-pass total if nothing else is known), L1
+the first-pass language model, L2 the second one, n the number of words, o the number of words
+unknown to the second model (which sees them all as one word, likelier than any of them) and z the
+number of hesitations ("um"), which some recognisers drop and some transcripts keep. Summed scores
+favour short hypotheses, so their average is a feature too. `per_word` is for tools that divide by
+length: their score is the average, and A is n times it. `tuning` finds the weights.
 
 g_i = (1 - alpha - beta) u + alpha q_bar + beta q_i, and the factor of a word is (g_i / u)^lambda.
-The adapted model is p(w|h) (g_i/u)^lambda / Z(h). The paper leaves Z out; it is cheap to compute,
-so exact normalisation is the default (`normalised`) and the shortcut is `shortcut`.
+The adapted model is p(w|h) (g_i/u)^lambda / Z(h). The paper omits Z; it is cheap to compute, so
+exact normalisation is the default (`normalised`) and the paper's variant is `shortcut`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,13 +30,13 @@ from sottovoce.personalize.rescoring.wer import reference_of, word_errors
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptation:
-    """The weights of a mixture of background, everybody and oneself.
+    """Mixture weights of the background, shared and personal distributions.
 
-    `clip` bounds the absolute log factor, so that no single word can decide a sentence.
+    `clip` bounds the absolute log factor, so that no single word dominates a sentence.
 
     >>> u = np.array([0.5, 0.5])
-    >>> said = np.array([0.9, 0.1])
-    >>> factor = Adaptation(alpha=0.0, beta=0.5, power=1.0).log_factors(u, u, said)
+    >>> personal = np.array([0.9, 0.1])
+    >>> factor = Adaptation(alpha=0.0, beta=0.5, power=1.0).log_factors(u, u, personal)
     >>> np.exp(factor).round(3).tolist()
     [1.4, 0.6]
     """
@@ -66,7 +65,7 @@ class Adaptation:
     def log_factors(self, background: Vector, everybody: Vector, personal: Vector) -> Vector:
         """lambda ln(g_i / u) for every word."""
         mixed = self.mixture(background, everybody, personal)
-        # A word without any mass would get minus infinity; the smallest float stands for it.
+        # Avoid log 0 for words without mass.
         tiny = np.finfo(np.float64).tiny
         factors: Vector = self.power * (np.log(np.maximum(mixed, tiny)) - np.log(background))
         return factors if self.clip is None else np.clip(factors, -self.clip, self.clip)
@@ -78,7 +77,7 @@ def shortcut(log_probabilities: Vector, log_factors: Vector) -> Vector:
 
 
 def normalised(log_probabilities: Vector, log_factors: Vector) -> Vector:
-    """The adapted distribution itself: the shortcut minus ln Z(h), along the last axis.
+    """The adapted distribution: the shortcut minus ln Z(h), along the last axis.
 
     >>> adapted = normalised(np.log([0.5, 0.5]), np.log([3.0, 1.0]))
     >>> np.exp(adapted).round(3).tolist()
@@ -113,7 +112,7 @@ HESITATIONS = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Weights:
-    """What each part of the total counts.
+    """The weight of each part of the total score.
 
     >>> weights = Weights(mix=0.5)
     >>> weights.total(Hypothesis("remote design", am=-6.75, lm=-3.25), -3.75)
@@ -147,20 +146,20 @@ class Weights:
         return self.acoustic * summed + self.average * mean + self.scale * language + words
 
     def choose(
-        self, heard: NBest, second: Sequence[float], vocabulary: Vocabulary | None = None
+        self, nbest: NBest, second: Sequence[float], vocabulary: Vocabulary | None = None
     ) -> Hypothesis:
         """The best hypothesis; the first pass decides ties."""
-        if len(second) != len(heard.hypotheses):
+        if len(second) != len(nbest.hypotheses):
             raise InvalidInput(
-                f"Expected {len(heard.hypotheses)} scores for {heard.id!r}, got {len(second)}."
+                f"Expected {len(nbest.hypotheses)} scores for {nbest.id!r}, got {len(second)}."
             )
-        if not heard.hypotheses:
-            return heard.best
+        if not nbest.hypotheses:
+            return nbest.best
         totals = [
             self.total(h, s, unknown_words(h, vocabulary))
-            for h, s in zip(heard.hypotheses, second, strict=True)
+            for h, s in zip(nbest.hypotheses, second, strict=True)
         ]
-        return heard.hypotheses[int(np.argmax(totals))]
+        return nbest.hypotheses[int(np.argmax(totals))]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -174,21 +173,21 @@ class Weights:
 
 
 def acoustic_of(hypothesis: Hypothesis) -> float:
-    """The acoustic score, or the total where nothing else is known."""
+    """The acoustic score, or the total if nothing else is known."""
     if hypothesis.am is not None:
         return hypothesis.am
     return hypothesis.score or 0.0
 
 
 def unknown_words(hypothesis: Hypothesis, vocabulary: Vocabulary | None) -> int:
-    """How many words the vocabulary lacks; none where there is no vocabulary."""
+    """The number of out-of-vocabulary words; 0 without a vocabulary."""
     if vocabulary is None:
         return 0
     return sum(word not in vocabulary.index for word in hypothesis.words)
 
 
 def hesitations(hypothesis: Hypothesis) -> int:
-    """How many words only say that somebody is thinking.
+    """The number of hesitation words.
 
     >>> hesitations(Hypothesis("um call uh mum"))
     2
@@ -197,9 +196,9 @@ def hesitations(hypothesis: Hypothesis) -> int:
 
 
 class ScoreTable:
-    """The parts of the totals of many lists as padded arrays, with the errors of every choice.
+    """The score parts of many lists as padded arrays, with the errors of every hypothesis.
 
-    Trying out one set of weights is then a handful of array operations.
+    Evaluating one set of weights then takes a few array operations.
     """
 
     def __init__(
@@ -231,13 +230,13 @@ class ScoreTable:
                 self.errors[row, place] = known[hypothesis.text]
 
     def replaced(self, second: Vector) -> "ScoreTable":
-        """The same lists with other scores of the second language model."""
+        """The same lists with other second-pass language model scores."""
         table = object.__new__(ScoreTable)
         table.__dict__.update(self.__dict__, second=second)
         return table
 
     def parts(self, *, per_word: bool = False) -> NDArray[np.float64]:
-        """What the weights multiply: A, A / n, L1, L2, n, o and z along the last axis."""
+        """The features to weight: A, A / n, L1, L2, n, o and z along the last axis."""
         if per_word:
             summed, mean = self.acoustic * self.words, self.acoustic
         else:
@@ -254,6 +253,6 @@ class ScoreTable:
         return choice
 
     def count(self, weights: Weights) -> int:
-        """Word errors of the choices that these weights make."""
+        """Word errors of the hypotheses that these weights choose."""
         picks = self.picks(weights)
         return int(self.errors[np.arange(len(picks)), picks].sum())

@@ -1,7 +1,7 @@
-"""Personalised scoring in the order of time: every utterance is scored by what came before it.
+"""Personalised scoring in time order: every utterance is scored with the preceding ones only.
 
-A client's cache hears an utterance after it was scored, by the ranks of the *first* pass: if the
-personalised choice fed the cache, removing one utterance could change all that follow.
+A client's cache counts an utterance after it was scored, by its *first-pass* ranks: if personalised
+results fed the cache, removing one utterance could change all later ones.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,11 +22,11 @@ from sottovoce.personalize.rescoring.scores import Adaptation
 
 @dataclass(frozen=True, kw_only=True)
 class Personalisation:
-    """How the factors of a client are made.
+    """How the factors of a client are computed.
 
-    With `trust` a word is believed by how often it was heard: its log factor lies between the one
-    it would have without the person (g without q_i) and its own, n / (n + trust) of the way.
-    `pairs` that everybody says are mixed into the background before it is adapted.
+    `trust` is the count at which a word gets half its personal weight: its log factor lies n / (n +
+    trust) of the way from the factor without personal counts (g without q_i) to the personal one.
+    Shared `pairs` are mixed into the background before it is adapted.
     """
 
     adaptation: Adaptation = field(default_factory=Adaptation)
@@ -46,10 +46,10 @@ def personal_factors(
     settings: Personalisation,
     everybody: Vector | Callable[[NBest], Vector] | None = None,
 ) -> Iterable[tuple[NBest, Vector]]:
-    """Every list with the log factors that its client had when it was said.
+    """Every list with the log factors that its client had at that time.
 
-    `everybody` is q_bar, or a function of the utterance where q_bar changes over time; without it
-    the background stands in.
+    `everybody` is q_bar, or a function of the utterance if q_bar changes over time; the default is
+    the background.
     """
     words = model.vocabulary
     for mine in by_client(lists).values():
@@ -64,22 +64,22 @@ def personal_factors(
 def client_factors(
     cache: ClientCache, settings: Personalisation, everybody: Vector | None = None
 ) -> Vector:
-    """The log factors of one client as it is now; without `everybody` the background stands in."""
+    """The current log factors of one client; the default for `everybody` is the background."""
     words = cache.vocabulary
     q_bar = words.unigram if everybody is None else everybody
     personal = cache.distribution(settings.smoothing)
     factors = settings.adaptation.log_factors(words.unigram, q_bar, personal)
     if settings.trust is not None:
-        # Had this person never been heard, the background would stand in for q_i.
+        # Without personal counts, q_i is the background.
         before = settings.adaptation.log_factors(words.unigram, q_bar, words.unigram)
         factors = shrunk(before, factors, cache.personal(), settings.trust)
-    # Unknown words are many: that somebody used one does not make the others likely.
+    # <unk> stands for many words: using one does not make the others likely.
     factors[words.index[UNKNOWN]] = 0.0
     return factors
 
 
 def shrunk(before: Vector, after: Vector, counts: Vector, trust: float) -> Vector:
-    """Log factors moved from `before` to `after` as far as a count is to be trusted.
+    """Interpolate log factors from `before` to `after` by n / (n + trust).
 
     >>> shrunk(np.zeros(3), np.full(3, 2.0), np.array([0.0, 1.0, 3.0]), 1.0).tolist()
     [0.0, 1.0, 1.5]
@@ -97,7 +97,7 @@ def background_scores(lists: Iterable[NBest], model: LanguageModel) -> dict[str,
 def adapted_scores(
     factors: Iterable[tuple[NBest, Vector]], model: LanguageModel, *, normalise: bool = True
 ) -> dict[str, list[float]]:
-    """ln p of every hypothesis under the model as it was adapted for its client."""
+    """ln p of every hypothesis under the model adapted to its client."""
     return {
         each.id: model.score([h.words for h in each.hypotheses], log_factors, normalise=normalise)
         for each, log_factors in factors
@@ -109,8 +109,8 @@ def factor_sums(
 ) -> Mapping[str, list[float]]:
     """The sum of log factors over the words of every hypothesis.
 
-    With the paper's shortcut the adapted score is the background score plus this, so many powers
-    can be tried for the price of one.
+    With the paper's shortcut the adapted score is the background score plus this sum, so many
+    powers can be tried for the cost of one.
     """
     words = model.vocabulary
     return {

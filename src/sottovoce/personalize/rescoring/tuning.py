@@ -1,12 +1,12 @@
 """Weights with the fewest expected word errors on a development part.
 
-The best of a thousand weights on a grid is the one that was lucky on few lists. So the choice is
-softened: a hypothesis is taken with the probability exp(total) / sum exp(total), and the errors
-that this expects have a gradient. The sum of squared weights is added, each in units of how much
-its part varies within a list; it keeps weights small that hardly matter.
+The best of a thousand grid points overfits few lists. So the choice is relaxed to a softmax: a
+hypothesis is chosen with probability exp(total) / sum exp(total), and the expected errors have a
+gradient. An L2 penalty on the weights, each in units of the within-list spread of its part, keeps
+unimportant weights small.
 
-Even so, another dozen clients would choose other weights. What is used is therefore the mean over
-several draws of as many clients with replacement (bagging): what only some of them ask for cancels.
+Even so, the weights would vary with the sample of clients. The result is therefore the mean over
+several bootstrap samples of clients (bagging).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.vocabulary import Vector
 from sottovoce.personalize.rescoring.scores import ScoreTable, Weights
 
-# More of A, of its average and of a language model is better; words may count either way.
+# Acoustic and language model weights are non-negative; word weights may have either sign.
 LEAST = (0.0, 0.0, 0.0, 0.0, -np.inf, -np.inf, -np.inf)
 
 Parts = NDArray[np.float64]
@@ -30,7 +30,7 @@ DRAWS = 10
 
 @dataclass(frozen=True)
 class Fit:
-    """One weight a part, and the errors expected with them, the pull of the weights included."""
+    """One weight per part, and the penalised expected errors."""
 
     weights: Vector
     expected: float
@@ -41,17 +41,17 @@ def least_errors(
     errors: NDArray[np.int64],
     absent: NDArray[np.bool_],
     least: Sequence[float] = LEAST,
-    pull: float = 1.0,
+    penalty: float = 1.0,
 ) -> Fit:
-    """The weights of `parts` (lists x hypotheses x parts) that expect the fewest `errors`.
+    """The weights of `parts` (lists x hypotheses x parts) with the fewest expected `errors`.
 
-    It starts from the first part alone; no weight falls below its value in `least`.
+    The optimisation starts from the first part alone; `least` holds lower bounds of the weights.
     """
     present = ~absent
     means = (parts * present[..., None]).sum(axis=1) / present.sum(axis=1)[:, None]
     varying = np.where(absent[..., None], 0.0, parts - means[:, None])
     spread = np.sqrt((varying**2).sum(axis=(0, 1)) / present.sum())
-    # What never varies cannot matter, and weighs nothing.
+    # Constant parts cannot matter and get weight 0.
     known = spread > 1e-12
     unit = np.where(known, spread, 1.0)
     units = varying / unit
@@ -59,15 +59,15 @@ def least_errors(
     start = np.zeros(parts.shape[-1])
     start[0] = 1.0
     bounds = [(low, None) for low in least]
-    given = (units, errors, absent, pull)
-    # A hundredth of an error in ten thousand is close enough.
+    given = (units, errors, absent, penalty)
+    # 0.01 errors in 10,000 is accurate enough.
     found = minimize(
         expected_errors, start, given, "L-BFGS-B", jac=True, bounds=bounds, options={"ftol": 1e-6}
     )
     return Fit(np.where(known, found.x / unit, 0.0), float(found.fun))
 
 
-def steady(
+def bagged(
     parts: Parts,
     errors: NDArray[np.int64],
     absent: NDArray[np.bool_],
@@ -75,12 +75,12 @@ def steady(
     least: Sequence[float] = LEAST,
     draws: int = DRAWS,
 ) -> Vector:
-    """The mean of the weights that several draws of clients choose; lists belong to `clients`."""
-    chance = np.random.default_rng(0)
+    """The mean weights over bootstrap samples of `clients`."""
+    rng = np.random.default_rng(0)
     lists = [np.flatnonzero(clients == client) for client in np.unique(clients)]
     weights = []
     for _ in range(draws):
-        rows = np.concatenate([lists[place] for place in chance.choice(len(lists), len(lists))])
+        rows = np.concatenate([lists[place] for place in rng.choice(len(lists), len(lists))])
         weights.append(least_errors(parts[rows], errors[rows], absent[rows], least).weights)
     mean: Vector = np.mean(weights, axis=0)
     return mean
@@ -91,21 +91,21 @@ def expected_errors(
     units: Parts,
     errors: NDArray[np.int64],
     absent: NDArray[np.bool_],
-    pull: float,
+    penalty: float,
 ) -> tuple[float, Vector]:
-    """Errors of a softened choice plus the pull, and their gradient."""
+    """Expected errors of the softmax choice plus the penalty, and their gradient."""
     total = np.where(absent, -np.inf, units @ weights)
     chances = np.exp(total - total.max(axis=1, keepdims=True))
     chances /= chances.sum(axis=1, keepdims=True)
     risk = (chances * errors).sum(axis=1, keepdims=True)
     slope = np.tensordot(chances * (errors - risk), units)
-    return float(risk.sum() + pull * weights @ weights), slope + 2 * pull * weights
+    return float(risk.sum() + penalty * weights @ weights), slope + 2 * penalty * weights
 
 
 def tune(tables: Mapping[float, ScoreTable]) -> tuple[float, Weights, int]:
-    """The power and weights that expect the fewest errors, and how many errors they make.
+    """The power and weights with the fewest expected errors, and their actual errors.
 
-    `tables` has the scores of each power. Ties go to the earliest.
+    `tables` has the scores of each power. Ties go to the first.
     """
     if not tables:
         raise InvalidInput("Expected scores for at least one power, got none.")
@@ -118,13 +118,13 @@ def tune(tables: Mapping[float, ScoreTable]) -> tuple[float, Weights, int]:
     assert best is not None
     _, power, per_word = best
     table = tables[power]
-    values = steady(table.parts(per_word=per_word), table.errors, table.absent, table.clients)
+    values = bagged(table.parts(per_word=per_word), table.errors, table.absent, table.clients)
     weights = _named(values, per_word=per_word)
     return power, weights, table.count(weights)
 
 
 def _named(values: Vector, *, per_word: bool) -> Weights:
-    # Only their proportions matter; the largest becomes 1, which is easier to read.
+    # Only proportions matter; scale the largest to 1 for readability.
     values = values / max(float(np.abs(values).max()), 1e-12)
     acoustic, average, first, second, bonus, unknown, hesitation = values.tolist()
     scale = first + second

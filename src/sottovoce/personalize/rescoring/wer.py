@@ -1,7 +1,7 @@
-"""Word errors: pooled over a corpus, with intervals that respect that clients differ.
+"""Word errors: pooled over a corpus, with intervals that account for clients.
 
 WER = (substitutions + deletions + insertions) / reference words, summed before dividing. It can
-exceed 1. Utterances of one person err together, so the bootstrap draws clients, not utterances.
+exceed 1. Errors of one person are correlated, so the bootstrap samples clients, not utterances.
 """
 
 import math
@@ -19,7 +19,7 @@ from sottovoce.personalize.nbest.lists import NBest
 
 @dataclass(frozen=True, slots=True)
 class WordErrors:
-    """Counts that can be added up.
+    """Additive error counts.
 
     >>> total = word_errors("call mum now", "call mom") + word_errors("hang up", "hang up")
     >>> total
@@ -60,18 +60,18 @@ class Interval(NamedTuple):
 
 
 def word_errors(reference: str, hypothesis: str) -> WordErrors:
-    """The errors of one utterance, by a shortest alignment."""
-    spoken, heard = reference.split(), hypothesis.split()
-    if spoken == heard:
+    """The errors of one utterance, by a minimum-edit alignment."""
+    spoken, recognised = reference.split(), hypothesis.split()
+    if spoken == recognised:
         return WordErrors(words=len(spoken))
-    kinds = [edit.tag for edit in Levenshtein.editops(spoken, heard)]
+    kinds = [edit.tag for edit in Levenshtein.editops(spoken, recognised)]
     return WordErrors(
         kinds.count("replace"), kinds.count("delete"), kinds.count("insert"), len(spoken)
     )
 
 
 def pooled(pairs: Iterable[tuple[str, str]]) -> WordErrors:
-    """The errors of (reference, hypothesis) pairs together."""
+    """The pooled errors of (reference, hypothesis) pairs."""
     return sum((word_errors(*pair) for pair in pairs), WordErrors())
 
 
@@ -82,11 +82,11 @@ def reference_of(nbest: NBest) -> str:
 
 
 def oracle(nbest: NBest) -> WordErrors:
-    """The errors of the best choice anybody could make from the list.
+    """The errors of the best hypothesis in the list.
 
     >>> from sottovoce.personalize.nbest.lists import Hypothesis
-    >>> heard = (Hypothesis("call mom"), Hypothesis("call mum"))
-    >>> oracle(NBest("u", heard, reference="call mum")).count
+    >>> hypotheses = (Hypothesis("call mom"), Hypothesis("call mum"))
+    >>> oracle(NBest("u", hypotheses, reference="call mum")).count
     0
     """
     reference = reference_of(nbest)
@@ -97,13 +97,13 @@ def oracle(nbest: NBest) -> WordErrors:
 def split_errors(
     reference: str, hypothesis: str, chosen: Callable[[str], bool]
 ) -> tuple[WordErrors, WordErrors]:
-    """Errors on chosen words and on the rest: an insertion belongs to the word that was inserted.
+    """Errors on chosen words and on the rest; an insertion counts for the inserted word.
 
     >>> split_errors("call mum please", "call mom please now", lambda w: w in {"mum", "now"})
     (WordErrors(substitutions=1, deletions=0, insertions=1, words=1),
      WordErrors(substitutions=0, deletions=0, insertions=0, words=2))
     """
-    spoken, heard = reference.split(), hypothesis.split()
+    spoken, recognised = reference.split(), hypothesis.split()
     inside, outside = WordErrors(), WordErrors()
 
     def add(word: str, errors: WordErrors) -> None:
@@ -115,9 +115,9 @@ def split_errors(
 
     for word in spoken:
         add(word, WordErrors(words=1))
-    for edit in Levenshtein.editops(spoken, heard):
+    for edit in Levenshtein.editops(spoken, recognised):
         if edit.tag == "insert":
-            add(heard[edit.dest_pos], WordErrors(insertions=1))
+            add(recognised[edit.dest_pos], WordErrors(insertions=1))
         elif edit.tag == "delete":
             add(spoken[edit.src_pos], WordErrors(deletions=1))
         else:
@@ -128,7 +128,7 @@ def split_errors(
 def rate_interval(
     clients: Sequence[WordErrors], *, confidence: float = 0.95, draws: int = 2000, seed: int = 0
 ) -> Interval:
-    """The interval of the pooled rate, clients drawn with replacement.
+    """Bootstrap interval of the pooled rate, sampling clients with replacement.
 
     >>> rate_interval([WordErrors(1, words=10), WordErrors(2, words=20)])
     Interval(low=0.1, high=0.1)
@@ -147,7 +147,7 @@ def change_interval(
     draws: int = 2000,
     seed: int = 0,
 ) -> Interval:
-    """The interval of the relative change of the rate, the same clients before and after.
+    """Bootstrap interval of the relative change of the rate, for the same clients.
 
     >>> before, after = [WordErrors(4, words=9)] * 5, [WordErrors(3, words=9)] * 5
     >>> change_interval(before, after)
@@ -174,7 +174,7 @@ def _columns(clients: Sequence[WordErrors]) -> tuple[np.ndarray, np.ndarray]:
 
 def _resamples(size: int, draws: int, seed: int) -> np.ndarray:
     _validate.at_least_one("draws", draws)
-    # Not a secret: an interval has to come out the same when it is computed again.
+    # Seeded, so that intervals are reproducible; no secrecy is needed.
     return np.random.default_rng(seed).integers(size, size=(draws, size))
 
 

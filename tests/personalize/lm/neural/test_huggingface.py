@@ -69,7 +69,7 @@ def lm() -> HuggingFaceLM:
 def directly(
     lm: HuggingFaceLM, sentence: list[str], factors: Vector | None, *, normalise: bool
 ) -> float:
-    """Piece after piece, each from a pass over all that came before it."""
+    """Piece by piece, each from a pass over its prefix."""
 
     def after(ids: list[int]) -> Vector:
         logits = lm.model(input_ids=torch.tensor([[0, *ids]])).logits[0, -1].detach()
@@ -107,7 +107,7 @@ def test_the_tree_scores_as_piece_by_piece(
     together = lm.score(SENTENCES, factors, normalise=normalise)
     slow = [directly(lm, each, factors, normalise=normalise) for each in SENTENCES]
     assert np.allclose(together, slow, atol=1e-4)
-    # Both kinds of words are there, so both parts of the formula were used.
+    # Both kinds of words occur, so both parts of the formula are tested.
     sizes = {len(lm.tokenizer(" " + word)["input_ids"]) for word in WORDS.words}
     assert 1 in sizes
     assert max(sizes) > 1

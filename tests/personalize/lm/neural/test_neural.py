@@ -27,7 +27,7 @@ from sottovoce.personalize.lm.neural.trie import (  # noqa: E402
     score_one_by_one,
 )
 
-# Other tests want the cores as well, and these models are tiny.
+# The models are tiny; leave the cores to other tests.
 torch.set_num_threads(1)
 
 TEXT = ["call mum now", "call dad", "call mum", "hang up now", "please call mum"] * 8
@@ -42,7 +42,7 @@ SENTENCES = st.lists(
 def small(seed: int = 0) -> TransformerLM:
     torch.manual_seed(seed)
     model = TransformerLM(WORDS, SMALL)
-    # Fresh weights give nearly even scores; these are uneven enough for a wrong mask to show.
+    # Fresh weights give nearly uniform scores; these vary enough to reveal a wrong mask.
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.3 * torch.randn_like(weight))
@@ -108,7 +108,7 @@ def test_training_learns_and_a_resumed_run_is_the_same(tmp_path: Path) -> None:
 
 
 class Stopped(Exception):
-    """What a person does who presses Ctrl-C."""
+    """Simulates Ctrl-C."""
 
 
 def test_a_run_that_stops_within_an_epoch_is_the_same_too(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_run_that_stops_within_an_epoch_is_the_same_too(tmp_path: Path) -> Non
     resumed = list(
         train_transformer(other, TEXT, TEXT, OPTIONS, checkpoint=checkpoint, on_words=told.append)
     )
-    # It goes on after the last checkpoint, not at the start of the epoch, and reports all of it.
+    # It resumes after the last checkpoint, not at the start of the epoch, and reports it whole.
     assert 0 < len(seen) - len(told) <= late
     assert [report.epoch for report in resumed] == [1, 2, 3]
     for one, other_one in zip(whole, resumed, strict=True):

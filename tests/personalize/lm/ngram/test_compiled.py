@@ -1,4 +1,4 @@
-"""A compiled n-gram scores as its ARPA file does, and is refused where it is not whole."""
+"""A compiled n-gram scores like its ARPA file, and is refused if truncated."""
 
 import json
 from pathlib import Path

@@ -30,7 +30,7 @@ def arpa(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def one_by_one(model: NGramModel, sentence: list[str], factors: np.ndarray) -> float:
-    """Every event normalised by asking for every word."""
+    """Every event normalised by querying every word."""
     spoken = (*WORDS.words, END)
     raised = dict(zip(WORDS.words, factors.tolist(), strict=True)) | {END: 0.0}
     said: list[str] = []
@@ -100,7 +100,7 @@ def test_a_binary_file(arpa: Path, tmp_path: Path) -> None:
 def test_bad_input(arpa: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged"
     damaged.write_bytes(MAGIC + b" and nothing else")
-    with pytest.raises(InvalidInput, match="Expected a model of KenLM"):
+    with pytest.raises(InvalidInput, match="Expected a KenLM model"):
         load_lm(damaged, WORDS)
     with pytest.raises(InvalidInput, match="log factors"):
         KenLM(arpa, WORDS).score(SENTENCES, np.zeros(2))

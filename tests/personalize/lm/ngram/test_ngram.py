@@ -132,7 +132,7 @@ def test_a_file_of_another_toolkit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("\\end\\", "", "cut short"),
+        ("\\end\\", "", "truncated"),
         ("ngram 2=2", "ngram 2=3", "Expected 3 2-grams"),
         ("\\2-grams:", "\\4-grams:", "sections of an ARPA"),
         ("-0.2\tcall mum", "-0.2\tcall dad", "known words"),
@@ -157,7 +157,7 @@ def test_trigrams_need_their_first_words(tmp_path: Path) -> None:
         "\\end\\", "\\3-grams:\n-0.1\tmum call mum\n\n\\end\\"
     )
     path.write_text(longer)
-    with pytest.raises(InvalidInput, match="first words"):
+    with pytest.raises(InvalidInput, match="Expected the prefix"):
         read_arpa(path)
 
 
@@ -172,5 +172,5 @@ def test_bad_input() -> None:
         perplexity(model(), [])
     with pytest.raises(InvalidInput, match="among the words"):
         NGramModel(("a",), model().orders)
-    with pytest.raises(InvalidInput, match="hold the model's words"):
+    with pytest.raises(InvalidInput, match="with the model's words"):
         NGramModel(model().words, model().orders, Vocabulary.from_text(["a b"], 3))

@@ -1,1 +1,1 @@
-"""The paper's Transformer language model, and scoring of whole lists in one pass (needs torch)."""
+"""The paper's Transformer language model, and one-pass scoring of N-best lists (needs torch)."""

@@ -1,16 +1,16 @@
-"""Any causal language model of Hugging Face as background (needs the extra `bert`).
+"""Any Hugging Face causal language model as background (needs the extra `bert`).
 
-Such a model predicts pieces of words. The hypotheses of a list become one prefix tree of pieces,
-scored in one pass under a mask of ancestors. A word has its factor once, whatever its pieces are:
-ln p' = sum of ln p(piece | before) + sum over words of (ln factor(word) - ln Z(before)).
+Such a model predicts word pieces. The hypotheses of a list form one prefix tree of pieces, scored
+in one pass under an ancestor mask. A word gets its factor once, however many pieces it has: ln p' =
+sum of ln p(piece | before) + sum over words of (ln factor(word) - ln Z(before)).
 
-Z(h) = 1 + sum of (factor(w) - 1) p(w|h) runs over the words that are one piece. Words of several
-pieces are left out of it: their probability after every prefix would take a pass each, and little
-of the mass is theirs. So "normalised" is exact for the former and close for the latter.
+Z(h) = 1 + sum of (factor(w) - 1) p(w|h) runs over single-piece words. Multi-piece words are left
+out: their probability after every prefix would take one pass each, and they carry little mass. So
+normalisation is exact for the former and approximate for the latter.
 
-Adding ln factor to the scores before the softmax *is* exact normalisation: the softmax divides by
-Z(h). Tokens that are not whole words of the vocabulary keep their score. `generate` takes any
-callable, so nothing of transformers is needed here.
+For generation, adding ln factor to the logits *is* exact normalisation: the softmax divides by
+Z(h). Tokens that are not whole words of the vocabulary keep their logits. `generate` accepts any
+callable, so transformers is not needed here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,13 +27,13 @@ from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.neural.trie import PrefixTree
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
 
-# The largest difference between a tree and single sentences that rounding explains.
+# Rounding tolerance between tree and single-sentence scores.
 _TOLERANCE = 1e-2
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """A sentence in pieces; `starts` are the places where words begin."""
+    """A sentence in word pieces; `starts` are the indices where words begin."""
 
     ids: list[int]
     starts: list[int]
@@ -46,26 +46,26 @@ class HuggingFaceLM:
     def __init__(self, model: Any, tokenizer: Any, vocabulary: Vocabulary) -> None:
         self.model, self.tokenizer, self.vocabulary = model.eval(), tokenizer, vocabulary
         if not getattr(tokenizer, "is_fast", False):
-            raise InvalidInput("Expected a fast tokenizer, which tells where pieces come from.")
+            raise InvalidInput("Expected a fast tokenizer (with offset mapping), got a slow one.")
         self.end = tokenizer.eos_token_id
         if self.end is None:
             raise InvalidInput("Expected a tokenizer with an end-of-text token, got none.")
         start = tokenizer.bos_token_id
         self.start = self.end if start is None else start
         self.longest = int(getattr(model.config, "max_position_embeddings", None) or 1024)
-        # Where a word is one piece: at the start of a sentence, and after another word.
+        # Single-piece words: at the start of a sentence, and after another word.
         self.alone = self._single_pieces("")
         self.after = self._single_pieces(" ")
         self.tree_works = self._compare()
 
     @classmethod
     def load(cls, folder: Path | str, vocabulary: Vocabulary) -> "HuggingFaceLM":
-        """A model from a folder; nothing is downloaded and nothing in it can run code."""
+        """Load a model from a folder; nothing is downloaded, and no code in it is executed."""
         try:
             from transformers import AutoModelForCausalLM, AutoTokenizer
         except ImportError as problem:
             raise InvalidInput(
-                f"Expected transformers for {folder}: pip install 'sottovoce[bert]'."
+                f"Expected transformers for {folder}, not installed: pip install 'sottovoce[bert]'."
             ) from problem
         try:
             tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
@@ -84,7 +84,7 @@ class HuggingFaceLM:
         *,
         normalise: bool = True,
     ) -> list[float]:
-        """ln p of every sentence with its end, in one pass where the model takes a mask."""
+        """ln p of every sentence including its end, in one pass if tree masks work."""
         if log_factors is not None and len(log_factors) != len(self.vocabulary):
             raise InvalidInput(
                 f"Expected {len(self.vocabulary)} log factors, got {len(log_factors)}."
@@ -107,8 +107,8 @@ class HuggingFaceLM:
     ) -> list[float]:
         if not sentences:
             return []
-        told = [self.pieces(sentence) for sentence in sentences]
-        tree = PrefixTree.of([each.ids for each in told], self.start)
+        encoded = [self.pieces(sentence) for sentence in sentences]
+        tree = PrefixTree.of([each.ids for each in encoded], self.start)
         scores = self._log_softmax(tree)
         path = [0.0]
         words, parents = tree.words.tolist(), tree.parents.tolist()
@@ -122,23 +122,22 @@ class HuggingFaceLM:
         factors = np.asarray(log_factors, dtype=np.float64)
         totals = [
             total + float(factors[each.words].sum())
-            for total, each in zip(totals, told, strict=True)
+            for total, each in zip(totals, encoded, strict=True)
         ]
         if not normalise:
             return totals
         constants = [self._log_constants(scores, factors, at) for at in (self.alone, self.after)]
-        for place, (each, leaf) in enumerate(zip(told, tree.leaves, strict=True)):
+        for place, (each, leaf) in enumerate(zip(encoded, tree.leaves, strict=True)):
             nodes = _before(each, leaf, parents)
-            lost = sum(constants[0 if node == 0 else 1][node] for node in nodes)
-            totals[place] -= lost
+            totals[place] -= sum(constants[0 if node == 0 else 1][node] for node in nodes)
         return totals
 
     def pieces(self, sentence: Sequence[str]) -> Pieces:
-        """The pieces of a sentence, which of them begin a word, and the places of its words."""
+        """The pieces of a sentence, which of them begin a word, and the ids of its words."""
         found = self.tokenizer(
             " ".join(sentence), add_special_tokens=False, return_offsets_mapping=True
         )
-        # A piece that is nothing but the space before a word belongs to that word.
+        # A piece that is only the space before a word belongs to that word.
         ends = np.cumsum([len(word) + 1 for word in sentence]) - 1
         ids: list[int] = []
         starts: list[int] = []
@@ -156,7 +155,7 @@ class HuggingFaceLM:
     def _log_softmax(self, tree: PrefixTree) -> Tensor:
         words, depths = torch.from_numpy(tree.words)[None], torch.from_numpy(tree.depths)[None]
         if len(tree.leaves) == 1:
-            # A single sentence is what every causal model is made for.
+            # Every causal model supports a single sentence.
             plain: Tensor = self.model(input_ids=words, use_cache=False).logits[0].float()
             return plain.log_softmax(dim=-1)
         seen = torch.from_numpy(tree.ancestors())[None, None]
@@ -176,7 +175,7 @@ class HuggingFaceLM:
         return constants
 
     def _single_pieces(self, before: str) -> tuple[NDArray[np.int64], Tensor]:
-        """Words that are one piece after `before`: their places, and the pieces."""
+        """The words that are one piece after `before`, and their pieces."""
         words = [before + word for word in self.vocabulary.words]
         found = self.tokenizer(words, add_special_tokens=False)["input_ids"]
         kept = {
@@ -187,12 +186,12 @@ class HuggingFaceLM:
         return np.array(list(kept.values()), dtype=np.int64), torch.tensor(list(kept))
 
     def _compare(self) -> bool:
-        """Whether the model obeys a mask of ancestors; some have attention of their own making."""
+        """Whether the model respects an ancestor mask; some have custom attention."""
         words = [word for word in self.vocabulary.words if word != UNKNOWN][:4]
         sentences = [words[:2], words[:1] + words[2:], words[1:]]
-        together = self.score_tree(sentences)
+        joint = self.score_tree(sentences)
         alone = [self.score_tree([sentence])[0] for sentence in sentences]
-        return bool(np.allclose(together, alone, atol=_TOLERANCE))
+        return bool(np.allclose(joint, alone, atol=_TOLERANCE))
 
 
 def _before(sentence: Pieces, leaf: int, parents: list[int]) -> list[int]:
@@ -205,7 +204,7 @@ def _before(sentence: Pieces, leaf: int, parents: list[int]) -> list[int]:
 
 
 class MarginalLogits:
-    """Raises the scores of tokens by the log factors of the words they stand for.
+    """A logits processor that adds the log factors of words to their tokens.
 
     >>> words = Vocabulary(("call", "mum", "<unk>"), [0.4, 0.4, 0.2])
     >>> raise_mum = MarginalLogits(words, [0.0, 2.0, 0.0], tokens={"mum": 1})
@@ -219,7 +218,7 @@ class MarginalLogits:
         log_factors: Vector | Sequence[float],
         tokens: Mapping[str, int],
     ) -> None:
-        """`tokens` gives the id of a token for every word that is one token."""
+        """`tokens` maps every single-token word to its token id."""
         if len(log_factors) != len(vocabulary):
             raise InvalidInput(f"Expected {len(vocabulary)} log factors, got {len(log_factors)}.")
         known = [(tokens[word], float(factor)) for word, factor in zip(

@@ -1,7 +1,7 @@
-"""A Transformer language model of words (paper, section 3.2), whose attention takes any mask.
+"""A word-level Transformer language model (paper, section 3.2) with arbitrary attention masks.
 
-Embedding 256, feed-forward 1024, 3 blocks, 4 heads and dropout 0.1 by default. Positions and mask
-are arguments, so that one pass can score a sentence, a padded batch or a prefix tree.
+By default: embedding 256, feed-forward 1024, 3 blocks, 4 heads, dropout 0.1. Positions and mask are
+arguments, so that one pass can score a sentence, a padded batch or a prefix tree.
 """
 
 import math
@@ -37,7 +37,7 @@ class TransformerShape:
         _validate.between("dropout", self.dropout, 0, 0.9)
         if self.embedding % self.heads:
             raise InvalidInput(
-                f"Expected an embedding that {self.heads} heads can share, got {self.embedding}."
+                f"Expected an embedding divisible by {self.heads} heads, got {self.embedding}."
             )
 
     def to_json(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class TransformerShape:
 
 
 class Block(nn.Module):
-    """Attention and feed-forward, each normalised before and added after."""
+    """A pre-norm Transformer block."""
 
     def __init__(self, shape: TransformerShape) -> None:
         super().__init__()
@@ -72,9 +72,9 @@ class Block(nn.Module):
 
 
 class TransformerLM(nn.Module):
-    """Predicts the next word; id V of a vocabulary of V words is both start and end.
+    """Predicts the next word; id V of a vocabulary of V words marks both start and end.
 
-    The output weights are the word embeddings. `vocabulary` is the one the model was made for.
+    Input and output embeddings are tied. `vocabulary` is the one the model was built for.
     """
 
     def __init__(self, vocabulary: Vocabulary, shape: TransformerShape | None = None) -> None:
@@ -104,13 +104,13 @@ class TransformerLM(nn.Module):
         return functional.linear(states, self.embed.weight, self.output_bias)
 
     def encode(self, words: Sequence[str]) -> list[int]:
-        """Ids of a sentence, cut where the model's positions end."""
+        """The ids of a sentence, truncated to the model's maximum length."""
         index = self.vocabulary.index
         kept = words[: self.shape.longest - 1]
         return [index.get(word, self.unknown) for word in kept]
 
     def factors(self, log_factors: Vector | None) -> Tensor:
-        """Log factors of all outputs; the end of a sentence keeps a factor of 1."""
+        """Log factors of all outputs; the sentence end keeps a factor of 1."""
         device = self.output_bias.device
         full = torch.zeros(len(self.vocabulary) + 1, device=device)
         if log_factors is not None:
@@ -128,7 +128,7 @@ class TransformerLM(nn.Module):
         *,
         normalise: bool = True,
     ) -> list[float]:
-        """ln p of every sentence with its end, all of them in one pass over their prefix tree."""
+        """ln p of every sentence including its end, in one pass over their prefix tree."""
         from sottovoce.personalize.lm.neural.trie import score_tree
 
         return score_tree(self, sentences, log_factors, normalise=normalise)
@@ -140,14 +140,14 @@ class TransformerLM(nn.Module):
         *,
         normalise: bool = True,
     ) -> tuple[Vector, NDArray[np.int64]]:
-        """ln p of every word and end, sentence after sentence, and whose sentence it is."""
+        """ln p of every word and sentence end in order, and the sentence each belongs to."""
         from sottovoce.personalize.lm.neural.trie import score_tree_words
 
         return score_tree_words(self, sentences, log_factors, normalise=normalise)
 
 
 def _waves(longest: int, width: int) -> Tensor:
-    """Sine and cosine of the position at falling frequencies."""
+    """Sinusoidal position encodings."""
     places = torch.arange(longest)[:, None]
     rates = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
     waves = torch.zeros(longest, width)

@@ -1,8 +1,8 @@
-"""Training the Transformer on public text: batches of whole sentences, Adam, checkpoints.
+"""Trains the Transformer on public text: batches of whole sentences, Adam, checkpoints.
 
-Nothing here is private: the background model is made from public text, and only its output is
-adapted to people. An interrupted run continues from its checkpoint with the same batches, in the
-middle of an epoch too. The learning rate rises during the warm-up and falls to a tenth at the end.
+Nothing here is private: the background model is trained on public text, and only its output is
+adapted to users. An interrupted run resumes from its checkpoint with the same batches, also within
+an epoch. The learning rate warms up, then decays linearly to a tenth.
 """
 
 import math
@@ -28,7 +28,7 @@ _LAST_RATE = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """How to train; a batch holds at most `batch_words` words, padding included.
+    """Training options; a batch holds at most `batch_words` words, including padding.
 
     A checkpoint is written after every epoch and every `save_every` batches.
     """
@@ -48,7 +48,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training stands after an epoch."""
+    """Training metrics after an epoch."""
 
     epoch: int
     train_loss: float
@@ -57,7 +57,7 @@ class Progress:
 
 @dataclass
 class _Place:
-    """How far training has come: the current epoch, and what was done of it."""
+    """The position of training: the current epoch, and its progress."""
 
     epoch: int = 1
     batch: int = 0
@@ -74,7 +74,7 @@ def train_transformer(
     checkpoint: Path | None = None,
     on_words: Callable[[int], None] = lambda _: None,
 ) -> Generator[Progress, None, None]:
-    """Train and report after each epoch; with a `checkpoint` file, continue where it stopped."""
+    """Train and report after each epoch; with a `checkpoint` file, resume from it."""
     options = options or TrainingOptions()
     encoded = [model.encode(line.split()) for line in train if line.strip()]
     if not encoded:
@@ -96,7 +96,7 @@ def train_transformer(
 
 @torch.inference_mode()
 def perplexity(model: TransformerLM, lines: Sequence[str], batch_words: int = 4096) -> float:
-    """e to the mean negative log probability a word, ends of sentences included."""
+    """exp of the mean negative log probability per word, including sentence ends."""
     encoded = [model.encode(line.split()) for line in lines if line.strip()]
     if not encoded:
         raise InvalidInput("Expected text to measure perplexity on, got none.")
@@ -116,13 +116,13 @@ def _rest_of_epoch(
     options: TrainingOptions,
     place: _Place,
 ) -> Iterator[None]:
-    """Train on the batches of an epoch that were not seen yet; `place` goes along."""
+    """Train on the remaining batches of an epoch, updating `place`."""
     rng = np.random.default_rng([options.seed, place.epoch])
     batches = list(_batches(encoded, options.batch_words, rng.permutation(len(encoded))))
     model.train()
     for number in rng.permutation(len(batches))[place.batch :]:
         step = (place.epoch - 1) * len(batches) + place.batch
-        # Every batch has its own seed, so a resumed run drops out what it would have dropped.
+        # A seed per batch, so that a resumed run has the same dropout.
         torch.manual_seed(options.seed * 1_000_003 + step)
         rate = learning_rate(options, step + 1, len(batches) * options.epochs)
         for group in optimiser.param_groups:
@@ -141,7 +141,7 @@ def _rest_of_epoch(
 
 
 def learning_rate(options: TrainingOptions, step: int, steps: int) -> float:
-    """The rate of one step of so many: a short rise, then a straight line down to a tenth.
+    """The learning rate of a step: linear warm-up times linear decay to a tenth.
 
     >>> options = TrainingOptions(learning_rate=1.0, warm_up=2)
     >>> [round(learning_rate(options, step, 10), 2) for step in (1, 2, 10)]
@@ -154,7 +154,7 @@ def learning_rate(options: TrainingOptions, step: int, steps: int) -> float:
 def _batches(
     encoded: list[list[int]], batch_words: int, order: np.ndarray
 ) -> Iterator[list[list[int]]]:
-    """Sentences of like length together, so that little is padded."""
+    """Group sentences of similar length, to reduce padding."""
     ranked = sorted(order.tolist(), key=lambda place: len(encoded[place]))
     batch: list[list[int]] = []
     for place in ranked:
@@ -177,7 +177,7 @@ def _padded(model: TransformerLM, batch: list[list[int]]) -> tuple[Tensor, Tenso
 
 
 def _loss(model: TransformerLM, inputs: Tensor, targets: Tensor, reduction: str) -> Tensor:
-    # Padding comes last and attention is causal, so no real word ever looks at it.
+    # Padding comes last and attention is causal, so no word attends to it.
     positions = torch.arange(inputs.shape[1]).expand_as(inputs)
     kept = targets != _IGNORED
     states = model.states(inputs, positions)[kept]
@@ -215,8 +215,8 @@ def _resume(
         same = {**state["options"], "epochs": options.epochs} == asdict(options)
         if not same:
             raise InvalidInput(
-                f"Expected the options of the checkpoint {path}, {state['options']}; start in "
-                "another folder to train otherwise."
+                f"Expected the options of the checkpoint {path}, {state['options']}, got others: "
+                "use another folder to train with those."
             )
         model.load_state_dict(state["model"])
         optimiser.load_state_dict(state["optimiser"])

@@ -1,8 +1,8 @@
-"""All hypotheses of a list in one pass: their prefix tree, under a mask of ancestors.
+"""One-pass scoring of all hypotheses of a list: their prefix tree under an ancestor mask.
 
 Hypotheses of one utterance share most of their words. Each distinct prefix becomes one node at its
-depth; a node may attend to its ancestors only, so its state is that of the prefix alone. The
-softmax over the vocabulary, the larger cost, is computed once a node.
+depth; a node attends only to its ancestors, so its state depends only on the prefix. The softmax
+over the vocabulary, which dominates the cost, is computed once per node.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PrefixTree:
-    """Nodes in the order of creation; node 0 is the start of every sentence."""
+    """Nodes in order of creation; node 0 is the start of every sentence."""
 
     words: NDArray[np.int64]
     parents: NDArray[np.int64]
@@ -29,7 +29,7 @@ class PrefixTree:
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[int]], start: int) -> "PrefixTree":
-        """The tree of encoded sentences; `leaves` are the last nodes of each.
+        """The tree of encoded sentences; `leaves` holds the last node of each.
 
         >>> tree = PrefixTree.of([[5, 7], [5, 8], [5]], start=9)
         >>> tree.words.tolist(), tree.parents.tolist(), tree.leaves
@@ -65,7 +65,7 @@ class PrefixTree:
         return nodes[::-1]
 
     def ancestors(self) -> NDArray[np.bool_]:
-        """Row i marks node i and everything above it."""
+        """Row i marks node i and its ancestors."""
         size = len(self.words)
         mask = np.zeros((size, size), dtype=np.bool_)
         for node, parent in enumerate(self.parents.tolist()):
@@ -82,7 +82,7 @@ def score_tree(
     *,
     normalise: bool = True,
 ) -> list[float]:
-    """ln p of every sentence with its end, under the adapted model if there are factors."""
+    """ln p of every sentence including its end, adapted if there are factors."""
     values, owners = score_tree_words(model, sentences, log_factors, normalise=normalise)
     return [float(total) for total in np.bincount(owners, values, minlength=len(sentences))]
 
@@ -95,10 +95,10 @@ def score_tree_words(
     *,
     normalise: bool = True,
 ) -> tuple[Vector, Ints]:
-    """ln p of every word and end, sentence after sentence, and whose sentence it is.
+    """ln p of every word and sentence end in order, and the sentence each belongs to.
 
-    Normalising exactly costs nothing: ln Z is the difference of two logarithms of sums over the
-    same scores, and only the adapted one is needed.
+    Exact normalisation is free: ln Z is the difference of two log-sum-exps over the same logits,
+    and only the adapted one is needed.
     """
     if not sentences:
         return np.zeros(0), np.zeros(0, dtype=np.int64)
@@ -110,10 +110,10 @@ def score_tree_words(
     scores = model.logits(states)
     plain = scores.logsumexp(dim=1) if log_factors is None or not normalise else None
     if log_factors is not None:
-        # In place: the matrix of nodes times words is the largest thing here.
+        # In place: the nodes x words matrix dominates memory.
         scores += model.factors(log_factors)
     totals = scores.logsumexp(dim=1) if plain is None else plain
-    # What each node adds after its parent (the root adds nothing), and what an end adds after it.
+    # The log probability of each node after its parent, and of an end after each node.
     steps = (scores[parents, words] - totals[parents]).double().numpy()
     ends = (scores[:, model.boundary] - totals).double().numpy()
     values: list[float] = []
@@ -133,7 +133,7 @@ def score_one_by_one(
     *,
     normalise: bool = True,
 ) -> list[float]:
-    """The plain way, a pass for every sentence: what `score_tree` is raced and tested against."""
+    """Reference implementation with one pass per sentence, for tests and benchmarks."""
     model.eval()
     factors = model.factors(log_factors)
     totals = []

@@ -1,7 +1,6 @@
-"""ARPA files, the common tongue of n-gram toolkits: read, checked, and written.
+"""ARPA files, the common format of n-gram toolkits: reading, validation, writing.
 
-Logarithms are to base 10. An n-gram whose first words are not themselves an n-gram has no place to
-stand, and is refused.
+Logarithms are to base 10. An n-gram whose prefix is not itself an n-gram is rejected.
 """
 
 import math
@@ -22,7 +21,7 @@ _SECTION = re.compile(r"\\(\d+)-grams:$")
 
 
 def read_arpa(path: Path | str) -> NGramModel:
-    """A model from an ARPA file, compressed or not."""
+    """Read a model from an ARPA file, compressed or not."""
     counts: dict[int, int] = {}
     sections: dict[int, list[tuple[int, list[str]]]] = {}
     current = 0
@@ -39,9 +38,11 @@ def read_arpa(path: Path | str) -> NGramModel:
             elif current:
                 sections[current].append((number, text.split()))
         else:
-            raise InvalidInput(f"Expected \\end\\ at the end of {path}; is the file cut short?")
+            raise InvalidInput(
+                f"Expected \\end\\ at the end of {path}, got none: is the file truncated?"
+            )
     if not counts or sorted(sections) != list(range(1, len(sections) + 1)):
-        raise InvalidInput(f"Expected the sections of an ARPA file in {path}, found none.")
+        raise InvalidInput(f"Expected the sections of an ARPA file in {path}, got none.")
     for order, rows in sections.items():
         if len(rows) != counts.get(order, 0):
             raise InvalidInput(
@@ -84,7 +85,7 @@ def _model(path: Path | str, sections: dict[int, list[tuple[int, list[str]]]]) -
     unigrams = list(sections[1])
     for word in (START, END, UNKNOWN):
         if word not in words:
-            # Toolkits may leave marks out that they never predict; they never happen here either.
+            # Toolkits may omit symbols that they never predict; give them probability 0.
             words.append(word)
             unigrams.append((0, [str(NEVER), word]))
     index = {word: place for place, word in enumerate(words)}
@@ -96,7 +97,9 @@ def _model(path: Path | str, sections: dict[int, list[tuple[int, list[str]]]]) -
         places, values, backoffs = [], [], []
         for number, fields in rows:
             if len(fields) not in (length + 1, length + 2):
-                raise InvalidInput(f"{path}, line {number}: Expected a {length}-gram.")
+                raise InvalidInput(
+                    f"{path}, line {number}: Expected a {length}-gram, got another length."
+                )
             try:
                 places.append([index[word] for word in fields[1 : length + 1]])
                 values.append(_number(fields[0]))
@@ -122,13 +125,13 @@ def _order(
         rows = lower[position - 1].find(keys)
         if (rows < 0).any():
             raise InvalidInput(
-                f"Expected the first words of every {places.shape[1]}-gram of {path} to be an "
-                "n-gram as well."
+                f"Expected the prefix of every {places.shape[1]}-gram of {path} to be an n-gram "
+                "too, got one that is not."
             )
         keys = rows * size + places[:, position]
     sort = np.argsort(keys, kind="stable")
     if (np.diff(keys[sort]) == 0).any():
-        raise InvalidInput(f"Expected every {places.shape[1]}-gram of {path} once.")
+        raise InvalidInput(f"Expected every {places.shape[1]}-gram of {path} once, got some twice.")
     scale = math.log(10)
     return Order(keys[sort], np.array(values)[sort] * scale, np.array(backoffs)[sort] * scale)
 

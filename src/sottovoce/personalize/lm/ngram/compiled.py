@@ -1,9 +1,9 @@
-"""An n-gram model as plain arrays in one file, mapped into memory instead of read.
+"""An n-gram model as plain arrays in one memory-mapped file.
 
-Loading costs the words, not the n-grams: of those only the pages that a search touches are ever
-read, and processes share them. The file has a line of JSON (sizes and words) and then, for every
-order, sorted keys, ln p and ln backoff, as little-endian numbers of 64 bits. Nothing in it can run
-code. Scores are those of the ARPA file it was made from, to the last bit.
+Loading reads the words, not the n-grams: only the pages touched by lookups are read, and processes
+share them. The file is a line of JSON (sizes and words) followed, for every order, by sorted keys,
+ln p and ln backoff as little-endian 64-bit numbers. It cannot execute code. Scores equal those of
+the source ARPA file bit for bit.
 """
 
 import json
@@ -25,11 +25,11 @@ _INTEGERS, _FLOATS = np.dtype("<i8"), np.dtype("<f8")
 
 
 def write_compiled(path: Path | str, model: NGramModel, *, arpa: Path | str | None = None) -> None:
-    """Write the model, with a mark of the ARPA file that says the same, if there is one."""
+    """Write the model, with a fingerprint of the equivalent ARPA file, if there is one."""
     about = {
         "words": model.words,
         "orders": [order.keys.size for order in model.orders],
-        "arpa": None if arpa is None else mark_of(arpa),
+        "arpa": None if arpa is None else fingerprint(arpa),
     }
     head = _MAGIC + json.dumps(about).encode() + b"\n"
     with output(path) as stream:
@@ -37,22 +37,22 @@ def write_compiled(path: Path | str, model: NGramModel, *, arpa: Path | str | No
         for number, order in enumerate(model.orders, 1):
             stream.write(order.keys.astype(_INTEGERS).tobytes())
             stream.write(order.log_probability.astype(_FLOATS).tobytes())
-            # Nothing backs off from the longest n-grams.
+            # The highest order has no back-off weights.
             if number < len(model.orders):
                 stream.write(order.log_backoff.astype(_FLOATS).tobytes())
 
 
 def read_compiled(path: Path | str, *, arpa: Path | str | None = None) -> NGramModel | None:
-    """The model; None where an ARPA file is given that is not the one this was made from."""
+    """The model; None if it was not made from the given ARPA file."""
     try:
         with Path(path).open("rb") as stream:
             if stream.read(len(_MAGIC)) != _MAGIC:
-                raise ValueError("it does not begin like one")
+                raise ValueError("its header is not that of one")
             line = stream.readline()
             about = json.loads(line)
             sizes = [int(size) for size in about["orders"]]
             words = tuple(map(str, about["words"]))
-        if arpa is not None and about["arpa"] != mark_of(arpa):
+        if arpa is not None and about["arpa"] != fingerprint(arpa):
             return None
         return NGramModel(words, _orders(Path(path), len(_MAGIC) + len(line), sizes, len(words)))
     except (LookupError, TypeError, ValueError) as problem:
@@ -60,7 +60,7 @@ def read_compiled(path: Path | str, *, arpa: Path | str | None = None) -> NGramM
 
 
 def as_written(model: NGramModel) -> NGramModel:
-    """The model as it comes back from an ARPA file, which has seven digits of a logarithm."""
+    """The model rounded to the seven digits of an ARPA file."""
     orders = []
     for number, order in enumerate(model.orders, 1):
         last = number == len(model.orders)
@@ -69,10 +69,10 @@ def as_written(model: NGramModel) -> NGramModel:
     return NGramModel(model.words, tuple(orders), model.background)
 
 
-def mark_of(arpa: Path | str) -> list[int]:
-    """Tells ARPA files apart without reading them: length, and a checksum of beginning and end.
+def fingerprint(arpa: Path | str) -> list[int]:
+    """Identifies an ARPA file by its length and a checksum of its beginning and end.
 
-    A compressed file ends with the checksum of all that is in it.
+    A compressed file ends with the checksum of its whole content.
     """
     path = Path(arpa)
     size = path.stat().st_size
@@ -84,10 +84,10 @@ def mark_of(arpa: Path | str) -> list[int]:
 
 def _orders(path: Path, head: int, sizes: list[int], words: int) -> tuple[Order, ...]:
     if not sizes or min(sizes) < 0 or sizes[0] != words:
-        raise ValueError("its sizes do not fit its words")
+        raise ValueError("its sizes do not match its words")
     place = head + -head % _ALIGNED
     if path.stat().st_size != place + 8 * (3 * sum(sizes) - sizes[-1]):
-        raise ValueError("its length is another one: it was cut short or altered")
+        raise ValueError("its length is wrong: it was truncated or altered")
     whole = np.memmap(path, np.uint8, "r", offset=0)
     orders = []
 
@@ -95,7 +95,7 @@ def _orders(path: Path, head: int, sizes: list[int], words: int) -> tuple[Order,
         nonlocal place
         part = whole[place : place + 8 * size].view(kind)
         place += 8 * size
-        # A plain array over the same pages: the class of mapped ones is slower to slice.
+        # A plain array over the same pages, because memmap objects are slower to slice.
         return np.asarray(part)
 
     for number, size in enumerate(sizes, 1):

@@ -1,8 +1,8 @@
-"""N-gram models of KenLM, as ARPA or in its binary format (needs the extra `kenlm`).
+"""KenLM n-gram models, as ARPA or in KenLM's binary format (needs the extra `kenlm`).
 
-KenLM keeps millions of n-grams in little memory but does not say which words it knows. The words
-that can be adapted, and u(w), therefore come from a public vocabulary; words outside of it have the
-factor of `<unk>`. All hypotheses of a list are walked as one prefix tree, a word of KenLM a node.
+KenLM stores millions of n-grams in little memory but does not list its vocabulary. So the adaptable
+words and u(w) come from a public vocabulary; other words get the factor of `<unk>`. The hypotheses
+of a list are scored as one prefix tree, with one KenLM query per node.
 """
 
 import math
@@ -27,14 +27,14 @@ def is_binary(path: Path | str) -> bool:
 
 
 class KenLM:
-    """A model that KenLM loaded, over the words of a public vocabulary."""
+    """A KenLM model, over the words of a public vocabulary."""
 
     def __init__(self, path: Path | str, vocabulary: Vocabulary) -> None:
         try:
             import kenlm  # type: ignore[import-not-found, unused-ignore]
         except ImportError as problem:
             raise InvalidInput(
-                f"Expected KenLM to be installed for {path}: pip install 'sottovoce[kenlm]'."
+                f"Expected KenLM for {path}, not installed: pip install 'sottovoce[kenlm]'."
             ) from problem
         self._kenlm: Any = kenlm
         settings = kenlm.Config()
@@ -42,7 +42,7 @@ class KenLM:
         try:
             self.model = kenlm.Model(str(path), settings)
         except (OSError, RuntimeError) as problem:
-            raise InvalidInput(f"Expected a model of KenLM in {path}: {problem}.") from problem
+            raise InvalidInput(f"Expected a KenLM model in {path}, but {problem}.") from problem
         self.vocabulary = vocabulary
 
     def score(
@@ -52,9 +52,9 @@ class KenLM:
         *,
         normalise: bool = True,
     ) -> list[float]:
-        """ln p of every sentence with its end, each distinct prefix asked for once.
+        """ln p of every sentence including its end, querying each distinct prefix once.
 
-        Normalising exactly asks KenLM for every word of the vocabulary after every prefix.
+        Exact normalisation queries KenLM for every word of the vocabulary after every prefix.
         """
         if log_factors is not None and len(log_factors) != len(self.vocabulary):
             raise InvalidInput(
@@ -66,7 +66,7 @@ class KenLM:
         constants: dict[int, float] = {}
 
         def step(node: int, word: str) -> float:
-            """ln p of the word after a node, adapted; the end keeps a factor of 1."""
+            """Adapted ln p of the word after a node; the end keeps a factor of 1."""
             after = self._kenlm.State()
             value = float(self.model.BaseScore(states[node], word, after)) * _LN_10
             if log_factors is not None:
@@ -99,13 +99,13 @@ class KenLM:
     def _log_constant(self, state: Any, log_factors: Vector) -> float:
         """ln Z(h), Z = f_unk + (1 - f_unk) p(end) + sum over the vocabulary of (f - f_unk) p.
 
-        What is neither the end nor in the vocabulary has the rest of the mass and the factor f_unk.
+        The remaining mass, neither the end nor in the vocabulary, has the factor f_unk.
         """
         after, ask = self._kenlm.State(), self.model.BaseScore
         factors = np.exp(np.asarray(log_factors, dtype=np.float64))
         rest = float(factors[self.vocabulary.index[UNKNOWN]])
         total = rest + (1 - rest) * 10 ** float(ask(state, END, after))
-        # Words that KenLM does not know are its <unk>, which belongs to the rest.
+        # Words that KenLM does not know map to its <unk>, which is part of the rest.
         places = [
             place
             for place in np.flatnonzero(factors != rest).tolist()

@@ -1,8 +1,8 @@
-"""A back-off n-gram model in sorted arrays, scored for many words at once.
+"""A back-off n-gram model in sorted arrays, with vectorised scoring.
 
-p(w|h) = p_n(w|h) if the n-gram is there, else backoff(h) p(w|h'), h' being h without its oldest
-word. An n-gram is stored under the key (row of its context) * V + w, so the words after a context
-stand together and any vocabulary fits in 64 bits.
+p(w|h) = p_n(w|h) if the n-gram exists, else backoff(h) p(w|h'), where h' is h without its oldest
+word. An n-gram is stored under the key (row of its context) * V + w, so the followers of a context
+are contiguous and any vocabulary fits in 64 bits.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
 
 START, END = "<s>", "</s>"
-# Base-10 logarithm of "never", as ARPA files write it.
+# Base-10 logarithm of probability 0 in ARPA files.
 NEVER = -99.0
 
 Ints = NDArray[np.int64]
@@ -40,11 +40,11 @@ class Order:
 
 @dataclass(frozen=True, eq=False)
 class NGramModel:
-    """Words and the orders from 1 up; row i of order 1 is word i.
+    """The words and the orders from 1 up; row i of order 1 is word i.
 
     `background` is the vocabulary with u(w) that the model was trained for. Without it (a model
-    from another toolkit) the model's own unigram stands in; with Kneser-Ney smoothing that counts
-    contexts rather than words, so it is the poorer u.
+    from another toolkit) the model's unigram is used; with Kneser-Ney smoothing that counts
+    contexts rather than words, so it is a poorer u.
     """
 
     words: tuple[str, ...]
@@ -54,12 +54,16 @@ class NGramModel:
     def __post_init__(self) -> None:
         missing = [word for word in (START, END, UNKNOWN) if word not in self.index]
         if missing:
-            raise InvalidInput(f"Expected {', '.join(missing)} among the words of the model.")
-        said = tuple(word for word in self.words if word not in (START, END))
+            raise InvalidInput(
+                f"Expected {', '.join(missing)} among the words of the model, not found."
+            )
+        spoken = tuple(word for word in self.words if word not in (START, END))
         if self.orders[0].keys.size != len(self.words):
-            raise InvalidInput("Expected every word of the model among its unigrams.")
-        if self.background is not None and self.background.words != said:
-            raise InvalidInput("Expected the background vocabulary to hold the model's words.")
+            raise InvalidInput("Expected every word of the model among its unigrams, got fewer.")
+        if self.background is not None and self.background.words != spoken:
+            raise InvalidInput(
+                "Expected a background vocabulary with the model's words, got others."
+            )
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -67,13 +71,13 @@ class NGramModel:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The words that can be said, with the background u."""
+        """The words without sentence marks, with the background u."""
         if self.background is not None:
             return self.background
-        said = [place for place, word in enumerate(self.words) if word not in (START, END)]
-        mass = np.exp(self.orders[0].log_probability[said])
+        spoken = self._spoken
+        mass = np.exp(self.orders[0].log_probability[spoken])
         mass = np.maximum(mass, mass[mass > 0].min() if (mass > 0).any() else 1.0)
-        return Vocabulary(tuple(self.words[place] for place in said), mass / mass.sum())
+        return Vocabulary(tuple(self.words[place] for place in spoken), mass / mass.sum())
 
     def encode(self, words: Sequence[str]) -> list[int]:
         unknown = self.index[UNKNOWN]
@@ -86,9 +90,9 @@ class NGramModel:
         *,
         normalise: bool = True,
     ) -> list[float]:
-        """ln p of every sentence with its end; factors belong to the words of `vocabulary`.
+        """ln p of every sentence including its end; factors are over `vocabulary`.
 
-        With factors, p is raised by them and, unless told otherwise, normalised again.
+        With factors, p is multiplied by them and, by default, normalised again.
         """
         values, owners = self.score_words(sentences, log_factors, normalise=normalise)
         totals = np.bincount(owners, values, minlength=len(sentences))
@@ -101,7 +105,7 @@ class NGramModel:
         *,
         normalise: bool = True,
     ) -> tuple[Vector, Ints]:
-        """ln p of every word and end, sentence after sentence, and whose sentence it is."""
+        """ln p of every word and sentence end in order, and the sentence each belongs to."""
         histories, words, owners = self._events(sentences)
         values = self.log_probabilities(histories, words)
         if log_factors is not None:
@@ -114,13 +118,13 @@ class NGramModel:
         return values, owners
 
     def log_probabilities(self, histories: Ints, words: Ints) -> Vector:
-        """ln p(word | history) for rows of histories, oldest word first, -1 for none."""
+        """ln p(word | history) for rows of histories, oldest word first, padded with -1."""
         size, depth = len(self.words), histories.shape[1]
         total = np.zeros(len(words))
         open_ = np.arange(len(words))
         for length in range(depth, -1, -1):
             if length == 0:
-                # Row i is word i: every word is there, and nothing has to be searched.
+                # Row i is word i, so no search is needed.
                 total[open_] += self.orders[0].log_probability[words[open_]]
                 break
             context = self.context_rows(histories[open_], length)
@@ -128,7 +132,7 @@ class NGramModel:
             rows = self.orders[length].find(keys)
             hit = rows >= 0
             total[open_[hit]] += self.orders[length].log_probability[rows[hit]]
-            # Contexts that were never seen back off for free.
+            # Unseen contexts back off with weight 1.
             known = ~hit & (context >= 0)
             total[open_[known]] += self.orders[length - 1].log_backoff[context[known]]
             open_ = open_[~hit]
@@ -147,7 +151,7 @@ class NGramModel:
         return rows
 
     def _events(self, sentences: Sequence[Sequence[str]]) -> tuple[Ints, Ints, Ints]:
-        """One row for every word to be predicted: history, word, sentence."""
+        """One row per predicted word: history, word, sentence."""
         depth = len(self.orders) - 1
         start, end = self.index[START], self.index[END]
         padding = [-1] * max(depth - 1, 0) + ([start] if depth else [])
@@ -168,26 +172,26 @@ class NGramModel:
         )
 
     def _all_factors(self, log_factors: Vector) -> Vector:
-        """Factors of all words of the model; the marks of start and end keep a factor of 1."""
-        if len(log_factors) != len(self._said):
-            raise InvalidInput(f"Expected {len(self._said)} log factors, got {len(log_factors)}.")
+        """Factors of all words of the model; the start and end symbols keep a factor of 1."""
+        if len(log_factors) != len(self._spoken):
+            raise InvalidInput(f"Expected {len(self._spoken)} log factors, got {len(log_factors)}.")
         factors = np.zeros(len(self.words))
-        factors[self._said] = log_factors
+        factors[self._spoken] = log_factors
         return factors
 
     @cached_property
-    def _said(self) -> Ints:
-        """The places of all words that can be said."""
+    def _spoken(self) -> Ints:
+        """The places of all words except the sentence marks."""
         marks = (START, END)
-        said = [place for place, word in enumerate(self.words) if word not in marks]
-        return np.array(said, dtype=np.int64)
+        spoken = [place for place, word in enumerate(self.words) if word not in marks]
+        return np.array(spoken, dtype=np.int64)
 
 
 class Normaliser:
-    """Z(h) = sum_w factor(w) p(w|h), from the words after h alone.
+    """Z(h) = sum_w factor(w) p(w|h), computed from the followers of h only.
 
-    Z(h) = backoff(h) Z(h') + sum over seen w of factor(w) (p(w|h) - backoff(h) p(w|h')), so that a
-    history costs as much as it has followers, not as much as there are words.
+    Z(h) = backoff(h) Z(h') + sum over seen w of factor(w) (p(w|h) - backoff(h) p(w|h')), so the
+    cost of a history is its number of followers, not the vocabulary size.
     """
 
     def __init__(self, model: NGramModel, factors: Vector) -> None:
@@ -196,11 +200,11 @@ class Normaliser:
         self.base = float(self.factors @ unigrams)
 
     def log_constants(self, histories: Ints) -> Vector:
-        """ln Z of every row of histories, all of them one word longer at a time."""
+        """ln Z of every row of histories, extended by one word at a time."""
         totals = np.full(len(histories), self.base)
         for length in range(1, histories.shape[1] + 1):
             rows = self.model.context_rows(histories, length)
-            # Whose last words are the same have the same constant so far.
+            # Histories with the same last words share their constant so far.
             known = np.flatnonzero(rows >= 0)
             distinct, first, inverse = np.unique(
                 rows[known], return_index=True, return_inverse=True
@@ -219,7 +223,7 @@ class Normaliser:
         first = np.searchsorted(order.keys, rows * size)
         counts = np.searchsorted(order.keys, (rows + 1) * size) - first
         owners = np.repeat(np.arange(len(rows)), counts)
-        # The followers of one context after those of the other.
+        # The followers of all contexts, concatenated.
         places = np.arange(len(owners)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
         words = order.keys[places] - rows[owners] * size
         recent = histories[owners, histories.shape[1] - length + 1 :]

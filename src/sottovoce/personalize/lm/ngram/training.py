@@ -1,8 +1,8 @@
 """Interpolated Kneser-Ney smoothing over sorted arrays (Chen and Goodman 1998).
 
-The highest order counts occurrences, lower orders count in how many different contexts an n-gram
-continues. Of every count a discount D = n1 / (n1 + 2 n2) is taken and given to the shorter history:
-p(w|h) = max(c(hw) - D, 0) / c(h) + D N(h) / c(h) p(w|h').
+The highest order counts occurrences; lower orders count the distinct contexts that an n-gram
+continues. A discount D = n1 / (n1 + 2 n2) is taken from every count and given to the shorter
+history: p(w|h) = max(c(hw) - D, 0) / c(h) + D N(h) / c(h) p(w|h').
 """
 
 import math
@@ -18,7 +18,7 @@ from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
 
 
 def train_ngram(lines: Iterable[str], vocabulary: Vocabulary, order: int = 4) -> NGramModel:
-    """A model of so many words at a time over a fixed vocabulary.
+    """Train a model of the given order over a fixed vocabulary.
 
     >>> words = Vocabulary.from_text(["call mum", "call dad"], size=9)
     >>> model = train_ngram(["call mum", "call dad", "call mum now"], words, order=2)
@@ -41,7 +41,7 @@ def train_ngram(lines: Iterable[str], vocabulary: Vocabulary, order: int = 4) ->
 
 
 def perplexity(model: NGramModel, lines: Iterable[str]) -> float:
-    """e to the mean negative log probability a word, ends of sentences included."""
+    """exp of the mean negative log probability per word, including sentence ends."""
     sentences = [line.split() for line in lines]
     events = sum(len(sentence) + 1 for sentence in sentences)
     if not events:
@@ -50,7 +50,7 @@ def perplexity(model: NGramModel, lines: Iterable[str]) -> float:
 
 
 def _stream(lines: Iterable[str], index: dict[str, int], order: int) -> Ints:
-    """All sentences in a row, order - 1 gaps (-1) before each so that no n-gram crosses."""
+    """All sentences concatenated, separated by order - 1 gaps (-1) so that no n-gram crosses."""
     unknown = index[UNKNOWN]
     ids: list[int] = []
     gap = [-1] * max(order - 1, 1)
@@ -73,8 +73,8 @@ def _continuation_counts(stream: Ints, size: int, order: int) -> list[tuple[Ints
         found.append((keys, counts.astype(np.float64)))
     for length in range(order - 1, 0, -1):
         keys, occurrences = found[length - 1]
-        # How many different words stand before it: what is left after the first word of every
-        # longer n-gram. Those that start a sentence have nothing before, and keep their counts.
+        # The number of distinct preceding words: suffixes of the longer n-grams. N-grams at the
+        # start of a sentence have no predecessor, and keep their counts.
         followers = found[length][0] % size**length
         ends, different = np.unique(followers, return_counts=True)
         continued: Vector = occurrences.copy()
@@ -88,7 +88,7 @@ def _smoothed(counts: list[tuple[Ints, Vector]], size: int, start: int) -> list[
     unigram = np.zeros(size)
     unigram[keys] = mass
     unigram[start] = 0.0
-    # Add one half: every word of the public vocabulary is possible.
+    # Add one half, so that every word of the public vocabulary is possible.
     unigram += 0.5
     unigram[start] = 0.0
     probabilities = unigram / unigram.sum()
@@ -108,7 +108,7 @@ def _smoothed(counts: list[tuple[Ints, Vector]], size: int, start: int) -> list[
         left = np.divide(discount * kinds, total, out=np.ones_like(total), where=total > 0)
         probability = (mass - discount) / total[contexts] + left[contexts] * lower[shorter]
         orders[-1] = Order(orders[-1].keys, orders[-1].log_probability, np.log(left))
-        # Rows are numbered by (row of the context, word), which is also the order of plain keys.
+        # Rows are sorted by (row of the context, word), which is also the order of plain keys.
         stored = contexts * size + keys % size
         orders.append(Order(stored, np.log(probability), np.zeros(len(keys))))
         rows[length] = np.arange(len(keys), dtype=np.int64)

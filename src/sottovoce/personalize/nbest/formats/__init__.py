@@ -1,7 +1,7 @@
-"""N-best lists of many tools: one reader and one writer a format, chosen by name.
+"""N-best formats of many tools: one reader and one writer per format, by name.
 
-`read_nbest` gives the lists one by one; strict stops at the first bad record with its line, lenient
-skips and counts them in `problems`. A format that lives in a folder is given the folder.
+`read_nbest` yields the lists one by one; strict mode stops at the first bad record with its line,
+lenient mode skips bad records and counts them in `problems`. Folder-based formats take the folder.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -42,7 +42,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class NBestOptions:
-    """What some formats have to be told."""
+    """Options that some formats need."""
 
     beam_size: int | None = None
     manifest: Path | str | None = None
@@ -53,8 +53,8 @@ class NBestOptions:
 class NBestFormat:
     """How a format is read and written; bad records go to `Problems.reject`.
 
-    One that is a single file has `write`, one that is a folder `write_folder`. `reads_folders`
-    says whether a folder can be read.
+    A single-file format has `write`, a folder format `write_folder`. `reads_folders` says whether a
+    folder can be read.
     """
 
     read: Callable[[Path | str, Problems, NBestOptions], Iterator[NBest]]
@@ -98,14 +98,14 @@ FORMATS: Registry[NBestFormat] = Registry(
 
 
 class NBestReader:
-    """The lists of one source. Each pass opens it anew and counts anew."""
+    """The lists of one source. Each iteration reopens it and resets its counts."""
 
     def __init__(self, path: Path | str, read: _Read, *, strict: bool) -> None:
         self.path, self.strict = path, strict
         self._read = read
         self._found = Problems(name_of(path), strict)
         if str(path) != STANDARD_STREAM and not Path(path).exists():
-            raise InvalidInput(f"Expected N-best lists at {path}, found nothing there.")
+            raise InvalidInput(f"Expected N-best lists at {path}, got no such file.")
 
     @property
     def rejected(self) -> int:
@@ -126,7 +126,7 @@ class NBestReader:
             yield each
         if not seen:
             why = f"; the first problem: {self.problems[0].reason}" if self.problems else "."
-            raise InvalidInput(f"Expected N-best lists in {name_of(self.path)}, found none{why}")
+            raise InvalidInput(f"Expected N-best lists in {name_of(self.path)}, got none{why}")
 
 
 def read_nbest(
@@ -165,7 +165,7 @@ def _with(
 
 
 def write_nbest(path: Path | str, lists: Iterable[NBest], format: str = "jsonl") -> int:
-    """Write lists and return how many; files appear whole or not at all."""
+    """Write lists atomically and return their number."""
     chosen = FORMATS.get(format)
     if chosen.write is None and chosen.write_folder is None:
         raise InvalidInput(f"Expected a format that can be written, got {format}.")

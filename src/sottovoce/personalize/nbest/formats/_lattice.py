@@ -1,7 +1,7 @@
 """A word lattice, and its best paths as hypotheses.
 
-The n best distinct word strings are found best first: a search forward that knows the best score
-from every node to the end needs no guess, so it pops paths in order.
+The n best distinct word strings are found best-first: the forward search uses the exact best score
+from every node to the end as its heuristic, so it pops paths in order.
 """
 
 import heapq
@@ -13,8 +13,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.personalize.nbest.lists import Hypothesis
 
 FILLERS = frozenset({"!NULL", "!SENT_START", "!SENT_END", "<s>", "</s>", "<sil>", "[NOISE]"})
-# Strings differ less often than paths (silences, variants), so more paths than strings are looked
-# at, up to this many times as many.
+# Many paths share a word string (silences, variants), so search up to this many paths per string.
 _PATHS_PER_STRING = 200
 
 
@@ -28,7 +27,7 @@ class Lattice:
     )
 
     def ends(self) -> tuple[int, int]:
-        """The one node that nothing leads to, and the one that leads nowhere."""
+        """The unique start node (no incoming links) and end node (no outgoing links)."""
         reached = {target for links in self.links.values() for target, _, _ in links}
         starts = [node for node in self.words if node not in reached]
         stops = [node for node in self.words if not self.links.get(node)]
@@ -59,9 +58,9 @@ class Lattice:
                 if target in best:
                     pushed += 1
                     total = am + link_am + lm + link_lm + best[target]
-                    said = words + self._spoken(target)
+                    longer = words + self._spoken(target)
                     heapq.heappush(
-                        queue, (-total, pushed, target, am + link_am, lm + link_lm, said)
+                        queue, (-total, pushed, target, am + link_am, lm + link_lm, longer)
                     )
 
     def _spoken(self, node: int) -> tuple[str, ...]:
@@ -69,7 +68,7 @@ class Lattice:
         return () if word in FILLERS else (word,)
 
     def _best_to(self, stop: int) -> dict[int, float]:
-        """The best score from every node to the end, in one pass against topological order."""
+        """The best score from every node to the end, in reverse topological order."""
         best: dict[int, float] = {}
         state: dict[int, bool] = {}
         for root in self.words:

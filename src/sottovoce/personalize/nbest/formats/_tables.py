@@ -1,4 +1,4 @@
-"""Tables of one `key value` a line, as Kaldi and ESPnet keep them, and what shares their rules."""
+"""`key value` tables of Kaldi and ESPnet, and helpers shared by several formats."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from sottovoce.errors import InvalidInput
 
 
 def read_table(path: str | Path, *, strict: bool = True) -> dict[str, str]:
-    """The value of every key; a key alone has an empty value, a key twice is a bad line.
+    """The value of every key; a key alone has an empty value, a repeated key is a bad line.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -22,7 +22,7 @@ def read_table(path: str | Path, *, strict: bool = True) -> dict[str, str]:
 
 def table_of(path: Path, problems: Problems) -> dict[str, str]:
     if not path.is_file():
-        raise InvalidInput(f"Expected a file at {path}, found none.")
+        raise InvalidInput(f"Expected a file at {path}, got none.")
     table: dict[str, str] = {}
     with open_bytes(path) as stream:
         for number, line in text_lines(stream, problems, LINE_LIMIT):
@@ -39,7 +39,7 @@ def table_text(table: Mapping[str, str]) -> str:
 
 
 def number(text: str) -> float:
-    """A finite number, also in the form `tensor(-1.23)` that a careless print leaves behind.
+    """A finite number, also in the form `tensor(-1.23)` of a printed tensor.
 
     >>> number("tensor(-1.25)"), number(" 3 ")
     (-1.25, 3.0)
@@ -61,14 +61,14 @@ def number(text: str) -> float:
 
 
 def key_like(utterance: str) -> str:
-    """An id that may stand at the head of a line."""
+    """An id without spaces, usable as a key."""
     if len(utterance.split()) != 1:
         raise InvalidInput(f"Expected an id without spaces, got {utterance!r}.")
     return utterance
 
 
 def known(value: float | None, name: str, utterance: str) -> float:
-    """A score that the format cannot do without."""
+    """A score that the format requires."""
     if value is None:
         raise InvalidInput(f"Expected a {name} for every hypothesis of {utterance!r}, got none.")
     return value

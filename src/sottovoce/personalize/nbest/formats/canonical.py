@@ -1,6 +1,6 @@
 """The canonical JSONL: `{"id","client","order","reference","nbest":[{"text","am","lm","score"}]}`.
 
-`start` is read where `order` is missing; keys beyond these are not kept.
+`start` is read if `order` is missing; other keys are ignored.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ def write_canonical(stream: BinaryIO, lists: Iterable[NBest]) -> None:
 
 
 def from_object(record: dict[str, Any], default_id: str = "utterance") -> NBest:
-    """One list from its JSON object.
+    """Parse one list from its JSON object.
 
     >>> from_object({"id": "u1", "nbest": [{"text": "hi", "am": -1}]}).best
     Hypothesis(text='hi', am=-1, lm=None, score=None)
@@ -51,7 +51,7 @@ def from_object(record: dict[str, Any], default_id: str = "utterance") -> NBest:
 
 
 def to_object(each: NBest) -> dict[str, Any]:
-    """The JSON object of one list; what is unknown is left out."""
+    """The JSON object of one list, without unknown values."""
     head = {
         "id": each.id,
         "client": each.client,

@@ -12,7 +12,7 @@ from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 
 def read_espnet(folder: Path | str, problems: Problems) -> Iterator[NBest]:
     """Lists in the order of `1best_recog/text`; an utterance may have fewer hypotheses."""
-    heard: dict[str, list[Hypothesis]] = {}
+    found: dict[str, list[Hypothesis]] = {}
     rank = 1
     while (inner := Path(folder) / f"{rank}best_recog").is_dir():
         texts = table_of(inner / "text", problems)
@@ -20,20 +20,22 @@ def read_espnet(folder: Path | str, problems: Problems) -> Iterator[NBest]:
         for place, (utterance, text) in enumerate(texts.items(), 1):
             try:
                 score = None if scores is None else number(_of(scores, utterance, inner))
-                if rank > 1 and len(heard.get(utterance, ())) != rank - 1:
-                    raise InvalidInput(f"Expected {utterance!r} in {rank - 1}best_recog as well.")
-                heard.setdefault(utterance, []).append(Hypothesis(text, score=score))
+                if rank > 1 and len(found.get(utterance, ())) != rank - 1:
+                    raise InvalidInput(
+                        f"Expected {utterance!r} in {rank - 1}best_recog too, not found."
+                    )
+                found.setdefault(utterance, []).append(Hypothesis(text, score=score))
             except InvalidInput as problem:
                 problems.reject(place, problem)
         rank += 1
     if rank == 1:
-        raise InvalidInput(f"Expected a folder 1best_recog in {folder}, found none.")
-    for utterance, hypotheses in heard.items():
+        raise InvalidInput(f"Expected a folder 1best_recog in {folder}, got none.")
+    for utterance, hypotheses in found.items():
         yield NBest(utterance, tuple(hypotheses))
 
 
 def write_espnet(folder: Path | str, lists: Iterable[NBest]) -> None:
-    """Write the folders; `score` appears only where every hypothesis of the rank has one."""
+    """Write the folders; `score` is written only if every hypothesis of the rank has one."""
     ranks: list[dict[str, Hypothesis]] = []
     for each in lists:
         for place, hypothesis in enumerate(each.hypotheses):
@@ -52,5 +54,5 @@ def write_espnet(folder: Path | str, lists: Iterable[NBest]) -> None:
 
 def _of(scores: dict[str, str], utterance: str, folder: Path) -> str:
     if utterance not in scores:
-        raise InvalidInput(f"Expected a score of {utterance!r} in {folder}, found none.")
+        raise InvalidInput(f"Expected a score of {utterance!r} in {folder}, got none.")
     return scores[utterance]

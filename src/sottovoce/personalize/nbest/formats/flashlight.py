@@ -1,4 +1,4 @@
-"""flashlight and wav2letter: `id | total | am | lm | wer | text`, one hypothesis a line."""
+"""flashlight and wav2letter: `id | total | am | lm | wer | text`, one hypothesis per line."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -13,7 +13,7 @@ from sottovoce.personalize.rescoring.wer import word_errors
 
 
 def read_flashlight(path: Path | str, problems: Problems) -> Iterator[NBest]:
-    """Lists in the order of the file; the lines of one utterance stand together."""
+    """Lists in file order; the lines of one utterance are contiguous."""
     with open_bytes(path) as stream:
         rows = _rows(text_lines(stream, problems, LINE_LIMIT), problems)
         for utterance, lines in groupby(rows, key=lambda row: row[0]):
@@ -21,7 +21,7 @@ def read_flashlight(path: Path | str, problems: Problems) -> Iterator[NBest]:
 
 
 def write_flashlight(stream: BinaryIO, lists: Iterable[NBest]) -> None:
-    """Write all scores; the error rate is computed where there is a reference, else 0."""
+    """Write all scores; the error rate is computed if there is a reference, else 0."""
     for each in lists:
         if "|" in each.id or not each.id.strip():
             raise InvalidInput(f"Expected an id without a bar, got {each.id!r}.")
@@ -38,10 +38,10 @@ def write_flashlight(stream: BinaryIO, lists: Iterable[NBest]) -> None:
 def _rows(lines: Iterable[tuple[int, str]], problems: Problems) -> Iterator[tuple[str, Hypothesis]]:
     for place, line in lines:
         try:
-            # The text comes last, so a bar in it is text.
+            # The text is the last column, so it may contain bars.
             columns = [column.strip() for column in line.split("|", 5)]
             if len(columns) != 6 or not columns[0]:
-                raise InvalidInput(f"Expected six columns with bars between, got {line!r:.60}.")
+                raise InvalidInput(f"Expected six columns separated by bars, got {line!r:.60}.")
             total, am, lm = (number(column) for column in columns[1:4])
             yield columns[0], Hypothesis(columns[5], am=am, lm=lm, score=total)
         except InvalidInput as problem:

@@ -1,4 +1,4 @@
-"""HTK lattices (SLF), as pocketsphinx's `write_htk` leaves them: the best paths become a list.
+"""HTK lattices (SLF), as written by pocketsphinx's `write_htk`: the best paths become a list.
 
 Nodes are `I=n t=seconds W=word v=variant`, links `J=n S=from E=to a=acoustic l=language
 p=posterior`, with natural logarithms.
@@ -22,7 +22,7 @@ def read_htk(path: Path | str, problems: Problems, *, size: int = 100) -> Iterat
     path = Path(path)
     files = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
     if not files:
-        raise InvalidInput(f"Expected lattice files in {path}, found none.")
+        raise InvalidInput(f"Expected lattice files in {path}, got none.")
     for order, file in enumerate(files):
         problems.name = str(file)
         try:
@@ -45,22 +45,24 @@ def read_lattice(file: Path, problems: Problems) -> Lattice:
             elif "J" in fields:
                 source, target = _index(fields, "S"), _index(fields, "E")
                 if source not in lattice.words or target not in lattice.words:
-                    raise InvalidInput(f"Expected links between known nodes, line {place} has not.")
+                    raise InvalidInput(
+                        f"Expected links between known nodes, got others at line {place}."
+                    )
                 am, lm = (number(fields.get(name, "0")) for name in ("a", "l"))
                 lattice.links[source].append((target, am, lm))
     if not lattice.words:
-        raise InvalidInput(f"Expected nodes in the lattice {file}, found none.")
+        raise InvalidInput(f"Expected nodes in the lattice {file}, got none.")
     return lattice
 
 
 def write_htk(folder: Path | str, lists: Iterable[NBest]) -> None:
-    """One lattice an utterance, each hypothesis a path of its own with its scores on one link."""
+    """One lattice per utterance; each hypothesis is a separate path with its scores on one link."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for each in lists:
         if Path(each.id).name != each.id or not each.hypotheses:
             raise InvalidInput(
-                f"Expected an id that can name a file and a hypothesis, got {each.id!r}."
+                f"Expected hypotheses and an id that is a valid file name, got {each.id!r}."
             )
         nodes, links = ["!SENT_START", "!SENT_END"], []
         for h in each.hypotheses:

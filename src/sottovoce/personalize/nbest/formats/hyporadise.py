@@ -34,7 +34,7 @@ def read_hyporadise(path: Path | str, problems: Problems) -> Iterator[NBest]:
 
 
 def write_hyporadise(stream: BinaryIO, lists: Iterable[NBest]) -> None:
-    """Write texts and references; the format has no place for scores."""
+    """Write texts and references; the format has no scores."""
     entries = [
         {"input": [h.text for h in each.hypotheses], "output": each.reference or ""}
         for each in lists

@@ -1,4 +1,4 @@
-"""Kaldi's text archives: a folder with one file a column, keyed by `<utterance>-<rank>`.
+"""Kaldi's text archives: a folder with one file per column, keyed by `<utterance>-<rank>`.
 
 `words_text` holds the words; `acwt`, `lmwt.nolm`, `lmwt.lmonly` and `lmwt.withlm` hold costs, that
 is negated natural logarithms. graph = nolm + lmonly = withlm; total = scale * acoustic + graph.
@@ -21,7 +21,7 @@ _WORDS, _ACOUSTIC, _NO_LM, _LM_ONLY, _WITH_LM = (
 def read_kaldi(
     folder: Path | str, problems: Problems, *, acoustic_scale: float = 1.0
 ) -> Iterator[NBest]:
-    """Lists in the order of `words_text`; score files that are missing leave scores unknown."""
+    """Lists in the order of `words_text`; scores of missing files are unknown."""
     folder = Path(folder)
     columns = {
         name: table_of(folder / name, problems)
@@ -41,7 +41,7 @@ def read_kaldi(
 
 
 def write_kaldi(folder: Path | str, lists: Iterable[NBest], *, acoustic_scale: float = 1.0) -> None:
-    """Write the folder; a score column appears only if every hypothesis has that score."""
+    """Write the folder; a score column is written only if every hypothesis has that score."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     words: dict[str, str] = {}
@@ -69,7 +69,7 @@ def write_kaldi(folder: Path | str, lists: Iterable[NBest], *, acoustic_scale: f
 
 
 def split_key(key: str) -> tuple[str, int]:
-    """The utterance and its rank: an utterance may hold dashes itself, so the last one counts.
+    """The utterance and its rank; the last dash separates them.
 
     >>> split_key("ann-2024-3")
     ('ann-2024', 3)
@@ -82,7 +82,7 @@ def split_key(key: str) -> tuple[str, int]:
 
 def _cost(table: dict[str, str], key: str) -> float:
     if key not in table:
-        raise InvalidInput(f"Expected a cost for {key!r} in every score file, found none.")
+        raise InvalidInput(f"Expected a cost for {key!r} in every score file, got none.")
     return number(table[key])
 
 

@@ -1,7 +1,7 @@
-"""NeMo's beam search output: `text <tab> score` lines, a fixed number an utterance, no ids.
+"""NeMo's beam search output: `text <tab> score` lines, a fixed number per utterance, no ids.
 
-The references stand in a JSONL manifest, in the same order. Nothing in the file says where one
-utterance ends, so a missing line cannot be skipped: it would shift everything after it.
+References are in a JSONL manifest, in the same order. The file has no utterance boundaries, so a
+missing line cannot be skipped: it would shift everything after it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,11 +20,11 @@ from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 def read_nemo(
     path: Path | str, problems: Problems, *, beam_size: int, manifest: Path | str | None = None
 ) -> Iterator[NBest]:
-    """Lists named `utterance-1`, `utterance-2` and so on, as the file has no names."""
+    """Lists named `utterance-1`, `utterance-2` and so on, as the file has no ids."""
     _validate.at_least_one("beam_size", beam_size)
     references = iter(_references(manifest)) if manifest is not None else None
     with open_bytes(path) as stream:
-        # A bad line has to stop even a lenient pass, so this reader is always strict.
+        # A bad line must stop even lenient mode, so this reader is always strict.
         lines = text_lines(stream, Problems(problems.name, strict=True), LINE_LIMIT)
         place = 0
         while rows := list(islice(lines, beam_size)):
@@ -38,7 +38,7 @@ def read_nemo(
             if references is not None and reference is None:
                 raise InvalidInput(
                     f"{problems.name}: Expected as many utterances as the manifest has "
-                    f"({place - 1}), got more; is beam_size {beam_size} right?"
+                    f"({place - 1}), got more: check beam_size {beam_size}."
                 )
             hypotheses = tuple(_hypothesis(line, number_, problems) for number_, line in rows)
             yield NBest(f"utterance-{place}", hypotheses, reference, order=place)
@@ -55,7 +55,7 @@ def write_nemo(stream: BinaryIO, lists: Iterable[NBest]) -> None:
         if not beam_size or len(each.hypotheses) != beam_size:
             raise InvalidInput(
                 f"Expected the same number of hypotheses for every utterance (the format has no "
-                f"other way to tell them apart), got {len(each.hypotheses)} for {each.id!r}."
+                f"other separator), got {len(each.hypotheses)} for {each.id!r}."
             )
         for hypothesis in each.hypotheses:
             score = known(hypothesis.score, "score", each.id)
@@ -69,7 +69,7 @@ def _hypothesis(line: str, place: int, problems: Problems) -> Hypothesis:
             f"{problems.name}, line {place}: Expected text, a tab and a score, got {line!r:.60}."
         )
     try:
-        # "nan" and "null" are words like any other here: nothing but the last column is a number.
+        # "nan" and "null" are words here: only the last column is a number.
         return Hypothesis(text, score=number(score))
     except InvalidInput as problem:
         raise InvalidInput(f"{problems.name}, line {place}: {problem}") from problem

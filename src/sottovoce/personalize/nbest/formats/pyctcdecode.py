@@ -1,10 +1,10 @@
-"""Beams of pyctcdecode's `decode_beams`: tuples in memory, as it has no file of its own.
+"""Beams of pyctcdecode's `decode_beams`: tuples in memory, since it has no file format.
 
 A beam is (text, language model state, frames, logit_score, lm_score). `lm_score` is the fused
-total, so the language model's own share is what is left after the logits.
+total, so the language model's share is the total minus the logits.
 
-Its `nbest()` walks the lattice, so the same words come up again and again with other pauses; each
-string is kept once, at its first and best place. There is one combined score, a probability.
+pocketsphinx's `nbest()` walks the lattice, so the same words recur with different pauses; each
+string is kept once, at its first and best position. It has one combined score, a probability.
 """
 
 import math
@@ -38,7 +38,7 @@ def from_beams(utterance: str, beams: Iterable[Sequence[Any]]) -> NBest:
 
 
 def to_beams(nbest: NBest) -> list[tuple[str, None, list[Any], float, float]]:
-    """The same beams, without decoder state and frames, which a list does not have.
+    """The beams of a list, without decoder state and frames.
 
     >>> to_beams(from_beams("u1", [("call mum", None, [], -3.0, -4.5)]))
     [('call mum', None, [], -3.0, -4.5)]
@@ -49,16 +49,16 @@ def to_beams(nbest: NBest) -> list[tuple[str, None, list[Any], float, float]]:
     ]
 
 
-# Paths looked at for every string wanted; a lattice may repeat a few strings endlessly.
+# Paths to search per string; a lattice may repeat a few strings endlessly.
 _PATHS_PER_STRING = 20
 
 
 def from_decoder(utterance: str, decoder: Any, size: int = 100) -> NBest:
-    """The `size` best distinct strings that the decoder heard.
+    """The `size` best distinct strings of a pocketsphinx decoder.
 
     >>> from types import SimpleNamespace as Fake
-    >>> heard = [Fake(hypstr="call mum", score=0.5), None, Fake(hypstr="call mum", score=0.4)]
-    >>> from_decoder("u1", Fake(nbest=lambda: iter(heard))).hypotheses
+    >>> paths = [Fake(hypstr="call mum", score=0.5), None, Fake(hypstr="call mum", score=0.4)]
+    >>> from_decoder("u1", Fake(nbest=lambda: iter(paths))).hypotheses
     (Hypothesis(text='call mum', am=None, lm=None, score=-0.693...),)
     """
     _validate.at_least_one("size", size)
@@ -66,7 +66,7 @@ def from_decoder(utterance: str, decoder: Any, size: int = 100) -> NBest:
     for looked_at, path in enumerate(decoder.nbest()):
         if len(found) == size or looked_at == size * _PATHS_PER_STRING:
             break
-        # The decoder gives None for a path without words.
+        # The decoder yields None for a path without words.
         if path is not None and path.hypstr is not None:
             found.setdefault(path.hypstr, math.log(max(path.score, 1e-300)))
     return NBest(utterance, tuple(Hypothesis(text, score=score) for text, score in found.items()))

@@ -1,8 +1,7 @@
-"""Mechanisms and surrogates from outside this package: what they say of themselves is marked.
+"""Third-party mechanisms and surrogate sources: their privacy claims are marked as claims.
 
-Nobody here has derived their privacy loss from their channel. What they state becomes an
-assumption of the guarantee, named with the module that states it. One that states nothing has no
-guarantee.
+Their privacy loss is not derived from a channel here. What they state becomes an assumption of the
+guarantee, with the name of the module. One that states nothing has no guarantee.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,10 +16,10 @@ from sottovoce.privacy.noise import NoiseSource
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outside:
-    """A mechanism of a registered strategy, with its claims marked as claims.
+class ThirdParty:
+    """A mechanism of a registered third-party strategy, with its claims marked.
 
-    Its cost is asked for once, so that the statement is about what was in force all along.
+    Its cost is read once, so that the statement matches the cost at the time of the release.
     """
 
     mechanism: Mechanism
@@ -29,7 +28,7 @@ class Outside:
     stated: Cost
 
     @classmethod
-    def of(cls, mechanism: Mechanism, strategy: str, module: str) -> "Outside":
+    def of(cls, mechanism: Mechanism, strategy: str, module: str) -> "ThirdParty":
         stated = _stated(mechanism, f"the strategy {strategy} of {module}")
         return cls(mechanism=mechanism, strategy=strategy, module=module, stated=stated)
 
@@ -69,21 +68,21 @@ class Outside:
 def _stated(mechanism: Mechanism, who: str) -> Cost:
     cost = mechanism.cost() if hasattr(mechanism, "cost") else None
     if cost is None:
-        return Cost(why_none=f"{who} does not say what it costs")
+        return Cost(why_none=f"{who} states no cost")
     if not isinstance(cost, Cost):
         raise InvalidInput(f"Expected a Cost from {who}, got {cost!r}.")
     if cost.epsilon is None and cost.replace_probability == 1 and not cost.why_none:
-        # The default of every field: nobody has thought about it.
+        # All fields at their defaults: no cost was stated.
         return replace(cost, why_none=f"{who} states no epsilon")
     return cost
 
 
-def marked(
+def mark_claims(
     lists: Mapping[str, Surrogates], name: str, module: str, *, saw_corpus: bool
 ) -> dict[str, Surrogates]:
-    """The lists of a registered source; what they say of their origin is marked as a claim.
+    """The lists of a registered source, with claims about their origin marked.
 
-    A source that looked at the corpus and calls its lists public is not believed.
+    A source that read the corpus cannot declare its lists public.
     """
     who = f"the surrogate source {name} of {module}"
     found = {}

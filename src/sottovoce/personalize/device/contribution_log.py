@@ -1,10 +1,9 @@
-"""The book of a device: what it has sent, to whom, under which caps, and what that cost its owner.
+"""The contribution log of a device: what it sent, to which server, under which caps, at what cost.
 
-It believes no server. Of every kind (words, pairs) an utterance is sent once for ever, whoever
-asks; lifetime caps are those of the device, over all servers and runs; a round is answered once;
-and the owner's budget is checked against the noise of every plan that was ever answered, without
-the amplification that a server may claim. What the book cannot see is whether a server adds the
-noise that its plan states.
+It trusts no server. An utterance is sent at most once per kind (words, pairs), to any server;
+lifetime caps hold over all servers and runs; a round is answered once; and the owner's budget is
+checked against the noise of every plan ever answered, without any amplification that a server may
+claim. The log cannot verify that a server adds the noise that its plan states.
 """
 
 import hmac
@@ -28,12 +27,12 @@ KINDS = {1: "words", 2: "pairs"}
 
 
 class Declined(SottovoceError):
-    """The device sends nothing, and says why."""
+    """The device sends nothing; the message gives the reason."""
 
 
 @dataclass(frozen=True)
-class Sending:
-    """One contribution, as the book remembers it."""
+class SentContribution:
+    """One logged contribution."""
 
     round: str
     kind: str
@@ -48,16 +47,16 @@ class Sending:
         answered, kind, utterances, fact = data
         read = fact_from_json(fact)
         if not isinstance(read, NoisyVector):
-            raise TypeError("a contribution was no noisy vector")
+            raise TypeError("a contribution is not a noisy vector")
         return cls(answered, kind, utterances, read)
 
 
 @dataclass
-class Given:
-    """What was given of one kind under lifetime caps, in units.
+class ContributedMass:
+    """Mass contributed of one kind under lifetime caps, in units.
 
-    `floor` is what every word is held to have given at least: the words of forgotten utterances
-    are not kept, so the most that one of them gave counts for all.
+    `floor` is a lower bound on the mass charged to every word: the words of forgotten utterances
+    are not kept, so the largest mass among them is charged to all words.
     """
 
     mass: float = 0.0
@@ -68,32 +67,32 @@ class Given:
         return max(self.floor, self.words.get(word, 0.0))
 
     def forget(self, kept: Collection[str]) -> None:
-        """Keep the names of no other words than these."""
+        """Drop the names of all words except `kept`."""
         gone = [word for word in self.words if word not in kept]
         for word in gone:
             self.floor = max(self.floor, self.words.pop(word))
 
 
-class Book:
-    """What one device has sent, for ever."""
+class ContributionLog:
+    """Everything one device has ever sent."""
 
     def __init__(self, caps: Caps, budget: Budget | None, secret: bytes) -> None:
         if len(secret) != SECRET_BYTES:
             raise InvalidInput(f"Expected a secret of {SECRET_BYTES} bytes, got {len(secret)}.")
         self.caps, self.budget, self._secret = caps, budget, secret
-        self.sendings: list[Sending] = []
-        self.given: dict[str, Given] = {}
+        self.sendings: list[SentContribution] = []
+        self.given: dict[str, ContributedMass] = {}
         self._sent: dict[str, set[str]] = {}
-        # Why nothing is ever sent again, if so.
+        # The reason why nothing is sent any more, if so.
         self.closed: str | None = None
 
     @property
     def unit(self) -> Unit:
-        """Whom the budget protects: with caps the person, without them one utterance."""
+        """The unit that the budget protects: the user if there are caps, else one utterance."""
         return Unit.UTTERANCE if self.caps.mass is None else Unit.USER
 
     def pseudonym(self, server: str) -> str:
-        """The name under which one server knows this device."""
+        """The name of this device to one server."""
         return self._mark("server", server)
 
     def was_sent(self, kind: str, utterance: str) -> bool:
@@ -108,26 +107,25 @@ class Book:
             raise Declined(self.closed)
         if self.budget is None:
             raise Declined(
-                "Expected a budget of the device's owner, got none: declare one, and nothing is "
-                "sent before."
+                "Expected a privacy budget set by the owner, got none: set one before contributing."
             )
         if any(sending.round == request.id for sending in self.sendings):
             raise Declined("Expected a new round, got one that was answered before.")
 
-    def room(self, kind: str) -> Given:
-        """What counts against the caps of the next contribution; a copy."""
+    def room(self, kind: str) -> ContributedMass:
+        """A copy of the mass that counts against the caps of the next contribution."""
         if self.caps.span is Cap.PER_ROUND:
-            return Given()
-        given = self.given.get(kind, Given())
-        return Given(given.mass, given.floor, dict(given.words))
+            return ContributedMass()
+        given = self.given.get(kind, ContributedMass())
+        return ContributedMass(given.mass, given.floor, dict(given.words))
 
     def check_cost(self, plan: ReleasePlan) -> None:
-        """Decline a plan that would overspend the owner's budget."""
+        """Decline a plan that would exceed the owner's budget."""
         assert self.budget is not None
         try:
             after = self.spent(plan)
         except SottovoceError as problem:
-            raise Declined(f"What this round costs cannot be accounted: {problem}") from problem
+            raise Declined(f"The cost of this round cannot be accounted: {problem}") from problem
         if not after.holds:
             raise Declined(f"This round comes with no guarantee: {after.reasons[0]}.")
         if after.epsilon > self.budget.epsilon:
@@ -137,7 +135,7 @@ class Book:
             )
 
     def spent(self, plan: ReleasePlan | None = None) -> Guarantee:
-        """What holds for one unit after everything that was sent, and after one round of `plan`."""
+        """The guarantee for one unit over everything sent, plus one round of `plan` if given."""
         facts = [sending.fact for sending in self.sendings]
         if plan is not None:
             facts.append(self._fact(plan))
@@ -151,17 +149,17 @@ class Book:
             delta=0.0 if self.budget is None else self.budget.delta,
             assumptions=[
                 "every server adds the noise that its plan states",
-                "whoever adds the noise is trusted with the counts",
-                "this book is the only one of the person, and no older copy of it was used",
+                "the party that adds the noise is trusted with the counts",
+                "the user has only this device log, and no older copy of it was used",
             ],
         )
 
     def write(
-        self, request: RoundRequest, kind: str, utterances: Collection[str], given: Given
+        self, request: RoundRequest, kind: str, utterances: Collection[str], given: ContributedMass
     ) -> None:
-        """Note a contribution, before it leaves."""
+        """Log a contribution before it is sent."""
         fact = self._fact(request.plan)
-        self.sendings.append(Sending(request.id, kind, len(utterances), fact))
+        self.sendings.append(SentContribution(request.id, kind, len(utterances), fact))
         marks = self._sent.setdefault(kind, set())
         marks.update(self._mark("utterance", utterance) for utterance in utterances)
         if self.caps.span is Cap.LIFETIME and self.caps.mass is not None:
@@ -170,7 +168,7 @@ class Book:
             self.given[kind] = given
 
     def forget_words(self, kept: Mapping[str, Collection[str]]) -> None:
-        """Keep no words but `kept`, by kind; what was given of others goes on to count."""
+        """Drop all words except `kept`, by kind; their contributed mass still counts."""
         for kind, given in self.given.items():
             given.forget(kept.get(kind, ()))
 
@@ -191,26 +189,26 @@ class Book:
     @classmethod
     def from_json(cls, data: Mapping[str, Any], caps: Caps) -> Self:
         budget = data["budget"]
-        book = cls(
+        log = cls(
             caps,
             None if budget is None else Budget(epsilon=budget[0], delta=budget[1]),
             bytes.fromhex(data["secret"]),
         )
-        book.closed = data["closed"]
-        book.sendings = [Sending.from_json(each) for each in data["sendings"]]
-        book._sent = {kind: set(marks) for kind, marks in data["sent"].items()}
-        book.given = {
-            kind: Given(float(mass), float(floor), dict(words))
+        log.closed = data["closed"]
+        log.sendings = [SentContribution.from_json(each) for each in data["sendings"]]
+        log._sent = {kind: set(marks) for kind, marks in data["sent"].items()}
+        log.given = {
+            kind: ContributedMass(float(mass), float(floor), dict(words))
             for kind, (mass, floor, words) in data["given"].items()
         }
-        return book
+        return log
 
     def _fact(self, plan: ReleasePlan) -> NoisyVector:
-        """One round of a plan as its owner pays it.
+        """One round of a plan, as charged to the owner.
 
-        An utterance is in one contribution of a kind, whoever asked for it: of all of them the
-        worst is paid. A lifetime cap bounds what a person gives to all of them together, and that
-        too costs no more than all of it under the least noise, if the noise is of one family.
+        An utterance is in one contribution per kind, over all servers, so only the costliest is
+        charged. A lifetime cap bounds the sum of a user's contributions, which costs at most as
+        much as all of it under the least noise, provided the noise is of one family.
         """
         kind = KINDS[plan.counting.order]
         if self.unit is Unit.UTTERANCE:
@@ -219,7 +217,7 @@ class Book:
             pool = f"{kind}, {plan.noise}"
         else:
             pool = None
-        # Who is sampled is the server's secret, and the device cannot check that it was a draw.
+        # The device cannot verify the server's sampling, so it claims no amplification.
         return replace(plan.fact(), sampling_rate=None, pool=pool)
 
     def _mark(self, purpose: str, name: str) -> str:
@@ -228,11 +226,11 @@ class Book:
 
 
 def capped(
-    counted: Iterable[tuple[str, float]], given: Given, caps: tuple[float, float]
+    counted: Iterable[tuple[str, float]], given: ContributedMass, caps: tuple[float, float]
 ) -> dict[str, float]:
-    """What of one utterance fits under the mass cap and the word cap; `given` grows by it.
+    """The part of one utterance that fits under the mass and word caps; adds it to `given`.
 
-    >>> capped([("call", 2.0), ("mum", 2.0)], Given(), (3.0, 2.0))
+    >>> capped([("call", 2.0), ("mum", 2.0)], ContributedMass(), (3.0, 2.0))
     {'call': 2.0, 'mum': 1.0}
     """
     mass_cap, word_cap = caps

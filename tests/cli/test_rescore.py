@@ -150,7 +150,7 @@ def test_pairs_of_other_marginals_are_refused(
     assert "were made of" in result.stderr
 
 
-@pytest.mark.parametrize("options", [[], ["--shortcut"], ["--clip", "3"]])
+@pytest.mark.parametrize("options", [[], ["--unnormalised"], ["--clip", "3"]])
 def test_personal_words_are_recovered(
     run_cli: RunCli, given: list[object], tmp_path: Path, options: list[str]
 ) -> None:

@@ -115,7 +115,7 @@ def test_a_search_goes_on_where_it_stopped(
 def test_a_random_part_of_the_grid_is_drawn_once(
     run_cli: RunCli, data: Path, tmp_path: Path
 ) -> None:
-    limited = ("tune", data, *OPTIONS, "--epochs", 1, "--limit", 1, "-o", tmp_path)
+    limited = ("tune", data, *OPTIONS, "--epochs", 1, "--max-trials", 1, "-o", tmp_path)
     first = run_cli(*limited)
     assert first.exit_code == 0, first.stderr
     assert "SER %" in first.stdout

@@ -11,6 +11,7 @@ import click
 
 from sottovoce.cli.lm import load_vocabulary
 from sottovoce.cli.shared.console import json_option, print_json, progress
+from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.cli.shared.named import Named
 from sottovoce.cli.shared.statements import print_statement
 from sottovoce.errors import InvalidInput
@@ -91,8 +92,9 @@ def _choice(*options: str) -> click.Choice[str]:
               help="Most words that an honest client sends in a round.")  # fmt: skip
 @click.option("--ledger",
               help="Ledger of earlier runs about the same people, to go on in.")  # fmt: skip
-@click.option("--minimum-clients", type=int, default=1, show_default=True,
-              help="A round with fewer contributions is not released.")  # fmt: skip
+@click.option("--min-clients", "minimum_clients", type=int, default=1, show_default=True,
+              help="Do not release rounds with fewer contributions.")  # fmt: skip
+@deprecated_option("--minimum-clients", "--min-clients", parameter="minimum_clients", type=int)
 @click.option("--seed", type=int, help="For tests: repeatable noise and sampling.")
 @json_option
 def federate(

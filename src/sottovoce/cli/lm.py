@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, progress
+from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.corpora.lines import LINE_LIMIT, Problems, open_bytes, text_lines
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.language_model import (
@@ -40,8 +41,11 @@ def lm() -> None:
     help="Kneser-Ney n-gram, or the paper's Transformer (needs torch).",
 )
 @click.option("--order", type=int, default=4, show_default=True, help="Words of an n-gram.")
-@click.option("--size", type=int, default=20_000, show_default=True, help="Words to keep.")
-@click.option("--listed", help="File with further public words, one a line.")
+@click.option("--vocabulary-size", type=int, default=20_000, show_default=True,
+              help="Most frequent words to keep.")  # fmt: skip
+@deprecated_option("--size", "--vocabulary-size", type=int)
+@click.option("--extra-words", help="File with more public words, one per line.")
+@deprecated_option("--listed", "--extra-words")
 @click.option("--valid", help="Text to measure perplexity on [default: every 50th line].")
 @click.option("--epochs", type=int, default=3, show_default=True, help="Of the Transformer.")
 @click.option("--batch-words", type=int, default=2048, show_default=True,
@@ -66,8 +70,8 @@ def train(
         train_part = [line for place, line in enumerate(lines) if place % 50]
     if not train_part:
         raise InvalidInput(f"Expected public text in {', '.join(texts)}, found hardly any.")
-    listed = _lines(options["listed"], as_is) if options["listed"] else []
-    vocabulary = Vocabulary.from_text(train_part, options["size"], listed)
+    extra = _lines(options["extra_words"], as_is) if options["extra_words"] else []
+    vocabulary = Vocabulary.from_text(train_part, options["vocabulary_size"], extra)
     metrics: dict[str, Any] = {"lines": len(train_part), "words": len(vocabulary)}
     if kind == "ngram":
         model = train_ngram(train_part, vocabulary, options["order"])

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json
+from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.cli.shared.training_progress import steps_bar, stopping
 from sottovoce.errors import InvalidInput
 
@@ -27,7 +28,9 @@ CHECKPOINT, RECORD = "checkpoint.pt", "pretraining.json"
     help="What to start from: minilm, paper (4 layers x 312, untrained), a folder or a hub name "
     "[default: paper; minilm with --labelled].",
 )
-@click.option("--passes", type=click.IntRange(min=1), help="Over the material [default: 3; 2].")
+@click.option("--epochs", "passes", type=click.IntRange(min=1),
+              help="Passes over the data [default: 3; 2 with --labelled].")  # fmt: skip
+@deprecated_option("--passes", "--epochs", parameter="passes", type=click.IntRange(min=1))
 @click.option(
     "--limit",
     type=click.IntRange(min=1),

@@ -10,6 +10,7 @@ import click
 from sottovoce import __version__
 from sottovoce.cli.lm import load_vocabulary
 from sottovoce.cli.shared.console import json_option, print_json
+from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.cli.shared.named import Named
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
@@ -45,7 +46,9 @@ from sottovoce.personalize.rescoring.stream import Personalisation
 @click.option("--sigma", type=float, default=1.0, show_default=True, help="Width of the kernel.")
 @click.option("--trust", type=float,
               help="Heard so often, a word has half its own factor [default: all].")  # fmt: skip
-@click.option("--shortcut", is_flag=True, help="Leave normalisation out, as the paper does.")
+@click.option("--unnormalised", "shortcut", is_flag=True,
+              help="Skip normalisation, as the paper does.")  # fmt: skip
+@deprecated_option("--shortcut", "--unnormalised", parameter="shortcut", is_flag=True)
 @click.option("--dev-share", type=float, default=0.3, show_default=True,
               help="Share of clients to tune weights on; they are not evaluated.")  # fmt: skip
 @click.option("--weights", help="Use these tuned weights, and evaluate on every client.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, progress
+from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.cli.shared.training_options import settings_from, settings_options
 from sottovoce.corpora.splits import By, Split, load_parts, parse_ratios
 from sottovoce.errors import InvalidInput
@@ -58,7 +59,8 @@ def _axes(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("data", type=click.Path(exists=True))
 @click.option("-o", "--output", "folder", required=True, help="Folder of the search.")
 @_axes
-@click.option("--limit", type=click.IntRange(min=1), help="Try so many, drawn at random.")
+@click.option("--max-trials", type=click.IntRange(min=1), help="Run this many, drawn at random.")
+@deprecated_option("--limit", "--max-trials", type=click.IntRange(min=1))
 @click.option("--charge", is_flag=True, help="Charge all trials to the training with the best.")
 @settings_options(without=AXES)
 @click.option("--labels", type=click.Path(exists=True), help="Declared labels, as for train.")
@@ -73,7 +75,7 @@ def tune(
     noise_multipliers: tuple[float, ...] | None,
     taus: tuple[float, ...] | None,
     learning_rates: tuple[float, ...] | None,
-    limit: int | None,
+    max_trials: int | None,
     charge: bool,
     labels: str | None,
     public_labels: bool,
@@ -90,7 +92,7 @@ def tune(
 
     \b
     Example:
-      sottovoce tune snips/ --method dp-sgd --epsilon 3 --limit 10 -o search
+      sottovoce tune snips/ --method dp-sgd --epsilon 3 --max-trials 10 -o search
       sottovoce train snips/ --settings search/best.json -o run
     """
     from sottovoce.nlu.runs.checks import check_samples
@@ -120,7 +122,7 @@ def tune(
     asked = grid.around(settings)
     for each in asked:
         each.plan(units)  # refused before the first trial is paid for
-    trials = _planned(where, asked, source, limit)
+    trials = _planned(where, asked, source, max_trials)
     with progress("Training trials", unit=f"of {len(trials)}", total=len(trials)) as tell:
         done = run_trials(
             trials, parts, schema, _inside(where, TRIALS), on_trial=lambda number, _: tell(number)
@@ -215,7 +217,7 @@ def _cell(name: str, value: float | None) -> str:
 
     if value is None:
         return "-"
-    return rounded_up(value, 4) if name == "epsilon" else f"{value:.4g}"
+    return rounded_up(value) if name == "epsilon" else f"{value:.4g}"
 
 
 def _print(

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sottovoce.privacy.guarantee import rounded_down
 from sottovoce.report.numbers import Measured, claimed_epsilon, short, true_epsilon
 from sottovoce.report.stage import Stage
 
 ABSENT = "–"
+LOWER_BOUND = "audit: lower bound on epsilon"
 _LONGEST = 160
 
 
@@ -114,7 +116,8 @@ def _metrics(first: Stage, second: Stage) -> Iterator[Difference]:
     for name in dict.fromkeys([*mine, *theirs]):
         a, b = mine.get(name), theirs.get(name)
         change = "" if a is None or b is None else _change(a.value, b.value)
-        yield Difference(name, _measured(a), _measured(b), change)
+        shown = _lower_bound if name == LOWER_BOUND else _measured
+        yield Difference(name, shown(a), shown(b), change)
 
 
 def measurements(stage: Stage) -> dict[str, Measured]:
@@ -126,7 +129,7 @@ def measurements(stage: Stage) -> dict[str, Measured]:
             found[f"timings: {name.replace('_', ' ')}"] = measured
     bound = stage.lower_bound
     if bound is not None and math.isfinite(bound.epsilon):
-        found["audit: lower bound on epsilon"] = Measured(bound.epsilon)
+        found[LOWER_BOUND] = Measured(bound.epsilon)
     strongest = None if stage.audit is None else stage.audit.strongest
     if strongest is not None:
         found["audit: AUC of the strongest attack"] = Measured(
@@ -151,6 +154,10 @@ def _measured(measured: Measured | None) -> str:
     if measured.low is None or measured.high is None:
         return short(measured.value)
     return f"{short(measured.value)} [{short(measured.low)}, {short(measured.high)}]"
+
+
+def _lower_bound(measured: Measured | None) -> str:
+    return ABSENT if measured is None else rounded_down(measured.value)
 
 
 def _change(first: float, second: float) -> str:

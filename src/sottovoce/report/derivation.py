@@ -12,7 +12,7 @@ from sottovoce.errors import SottovoceError
 from sottovoce.privacy.accounting import account
 from sottovoce.privacy.facts import NoisySum, NoisyVector
 from sottovoce.privacy.groups import group_guarantee
-from sottovoce.privacy.guarantee import Guarantee, Unit, Verdict
+from sottovoce.privacy.guarantee import Guarantee, Unit, Verdict, rounded_up
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.report.stage import Stage, Stated
 
@@ -45,7 +45,7 @@ def _settled(stage: Stage, stated: Stated) -> Stated:
     if not _is_quick(ledger):
         least = _at_least(ledger, said.delta)
         if said.holds and least > said.epsilon * (1 + _TOLERANCE):
-            return _refused(stated, f"a part of the ledger alone gives epsilon {least:.3g}")
+            return _refused(stated, f"a part of the ledger alone gives epsilon {rounded_up(least)}")
         return stated
     try:
         found = _derived(ledger, said.delta, size)

@@ -5,7 +5,7 @@ make-up) become one row, because nobody reads 1,400 of them.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sottovoce.privacy.accounting import Entry
@@ -20,7 +20,7 @@ from sottovoce.privacy.facts import (
     Sampling,
     Unprotected,
 )
-from sottovoce.privacy.guarantee import Relation
+from sottovoce.privacy.guarantee import Relation, rounded_up
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.report.numbers import percent, short
 
@@ -90,7 +90,9 @@ def _said(facts: Sequence[Fact], relation: Relation) -> tuple[str, tuple[str, ..
             known = [f for f in facts if isinstance(f, BoundedRelease | MetricRelease)]
             names = ", ".join(dict.fromkeys(each.mechanism for each in known))
             distance = " for every unit of distance" if isinstance(first, MetricRelease) else ""
-            what = f"{names}: epsilon {_range([each.epsilon for each in known])}{distance}"
+            what = (
+                f"{names}: epsilon {_range([each.epsilon for each in known], rounded_up)}{distance}"
+            )
         case ReplacedTokens():
             tokens = [fact for fact in facts if isinstance(fact, ReplacedTokens)]
             count = _range([each.tokens for each in tokens])
@@ -138,13 +140,15 @@ def _values(facts: Sequence[Fact]) -> tuple[str, list[str]]:
     parts = []
     for kind, count, chance, epsilon in zip(types, counts, chances, epsilons, strict=True):
         if count:
-            how = f"epsilon {short(epsilon)}" if epsilon >= 0 else f"replaced {percent(chance)}"
+            how = (
+                f"epsilon {rounded_up(epsilon)}" if epsilon >= 0 else f"replaced {percent(chance)}"
+            )
             parts.append(f"{count:,} {kind} ({how})")
     made = f"{len(facts):,} make-ups, the richest" if len(facts) > 1 else "make-up"
     of = ", ".join(parts) or "nothing that costs"
     return f"Private values of one {facts[0].unit} replaced; {made}: {of}", []
 
 
-def _range(values: Sequence[float]) -> str:
-    low, high = short(min(values)), short(max(values))
+def _range(values: Sequence[float], shown: Callable[[float], str] = short) -> str:
+    low, high = shown(min(values)), shown(max(values))
     return low if low == high else f"{low} to {high}"

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.guarantee import Guarantee, rounded_up
 from sottovoce.report import comparison, derivation, entries, released
 from sottovoce.report import cross_run as across
 from sottovoce.report.numbers import Measured, number
@@ -112,7 +112,7 @@ def verdicts(views: Sequence[StageView]) -> Markup | None:
                 VerdictLine(
                     f"{view.number}  {view.stage.name}, to one {unit}",
                     stated.guarantee.epsilon,
-                    None if stated.claim is None else min(stated.claim.epsilon, 1e300),
+                    stated.claim,
                     shown,
                 )
             )
@@ -125,7 +125,11 @@ def _charts(stage: Stage) -> list[Markup]:
     if len(spent) > 1:
         charts.append(
             history_chart(
-                spent, title=f"{stage.name}: epsilon by step", x_label="step", y_label="epsilon"
+                spent,
+                title=f"{stage.name}: epsilon by step",
+                x_label="step",
+                y_label="epsilon",
+                shown=rounded_up,
             )
         )
     losses = [(row["step"], Measured(row["loss"])) for row in stage.history if "loss" in row]
@@ -147,6 +151,7 @@ def _charts(stage: Stage) -> list[Markup]:
                 title=f"{stage.name}: epsilon by round",
                 x_label="round",
                 y_label="epsilon, derived from the ledger",
+                shown=rounded_up,
             )
         )
     errors = across.rounds_with_word_errors(stage)

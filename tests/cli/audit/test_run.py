@@ -125,7 +125,7 @@ def test_as_printed_is_audited_by_pairs(run_cli: RunCli, place: Path, tmp_path: 
 
 
 def test_references_are_kept(run_cli: RunCli, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = ("--attack", "rmia", "--attack", "lira", "--references", 2, "--most", 40, "--json")
+    few = ("--attack", "rmia", "--attack", "lira", "--references", 2, "--max-members", 40, "--json")
     calls: list[int] = []
     trained = audit_run._trained
 
@@ -146,14 +146,14 @@ def test_references_are_kept(run_cli: RunCli, run: Path, monkeypatch: pytest.Mon
     assert run_cli("audit", run, *few).exit_code == 0
     assert len(calls) == 3
     # Other records are another attack, beside the first.
-    assert run_cli("audit", run, *few, "--most", 30).exit_code == 0
+    assert run_cli("audit", run, *few, "--max-members", 30).exit_code == 0
     assert len(calls) == 5
 
 
 def test_a_shadow_of_another_domain(run_cli: RunCli, run: Path, tmp_path: Path) -> None:
-    assert "--shadow" in run_cli("audit", run, "--attack", "shadow").stderr
+    assert "--shadow-data" in run_cli("audit", run, "--attack", "shadow").stderr
     health = write_parts(tmp_path / "health", small_parts("health"))
-    result = run_cli("audit", run, "--attack", "shadow", "--shadow", health, "--json")
+    result = run_cli("audit", run, "--attack", "shadow", "--shadow-data", health, "--json")
     assert result.exit_code == 0, result.stderr
     names = [attack["attack"] for attack in json.loads(result.stdout)["attacks"]]
     assert any("shadow" in name for name in names)

@@ -14,6 +14,7 @@ import click
 
 from sottovoce.cli.shared.canaries import planted
 from sottovoce.cli.shared.console import json_option, print_json, progress
+from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.cli.shared.named import Named
 from sottovoce.corpora import Utterance
 from sottovoce.corpora.splits import By, Parts, Split, load_parts, parse_ratios
@@ -52,19 +53,20 @@ TABLE = "sottovoce.audit.attacks.membership:ATTACKS"
 @click.option("--test", type=click.Path(exists=True), help="Data the model has not seen.")
 @click.option("--split", metavar="T:V:T", help="How DATA was split, such as 45:5:50.")
 @click.option(
-    "--shadow",
-    "shadow_data",
+    "--shadow-data",
     type=click.Path(exists=True),
-    help="Public corpus for a shadow model.",
+    help="Public corpus to train the shadow model on.",
 )
+@deprecated_option("--shadow", "--shadow-data", type=click.Path(exists=True))
 @click.option(
     "--references", type=click.IntRange(min=2), default=4, show_default=True,
     help="Reference models of LiRA and RMIA.",
 )  # fmt: skip
 @click.option(
-    "--most", type=click.IntRange(min=1), default=2000, show_default=True,
-    help="Members to try, and as many others.",
+    "--max-members", type=click.IntRange(min=1), default=2000, show_default=True,
+    help="Members to test, with as many non-members.",
 )  # fmt: skip
+@deprecated_option("--most", "--max-members", type=click.IntRange(min=1))
 @click.option(
     "--guesses", type=click.IntRange(min=1),
     help="Canaries that one-run guesses; fix this beforehand [default: a tenth of them].",
@@ -87,7 +89,7 @@ def audit_run(
     split: str | None,
     shadow_data: str | None,
     references: int,
-    most: int,
+    max_members: int,
     guesses: int | None,
     confidence: float,
     publish: bool,
@@ -96,20 +98,20 @@ def audit_run(
     """Attack the trained run in the folder RUN and write private/audit.json into it.
 
     The loss attack is free; lira and rmia train reference models (kept in RUN/private, so an
-    interrupted audit goes on); shadow needs --shadow; one-run needs a run of train --canaries.
+    interrupted audit goes on); shadow needs --shadow-data; one-run needs a run of train --canaries.
 
     \b
     Example: sottovoce audit run/ --attack loss --attack rmia --json
     """
     if "shadow" in attacks and shadow_data is None:
-        raise InvalidInput("Expected a public corpus for the shadow attack with --shadow.")
+        raise InvalidInput("Expected a public corpus for the shadow attack: name it with --shadow-data.")
     result = audit_folder(
         run,
         attacks,
         load_parts_of(run, data=data, test=test, split=split),
         shadow=None if shadow_data is None else load_parts(shadow_data),
         references=references,
-        most=most,
+        max_members=max_members,
         guesses=guesses,
         confidence=confidence,
     )
@@ -131,7 +133,7 @@ def audit_folder(
     *,
     shadow: Parts | None = None,
     references: int = 4,
-    most: int = 2000,
+    max_members: int = 2000,
     guesses: int | None = None,
     confidence: float = 0.95,
 ) -> "AuditResult":
@@ -151,7 +153,7 @@ def audit_folder(
     known = list(filter(model.schema.fits(), parts.test))
     # The same stand trial every time, so that reference models that were kept are of use.
     drawn = NoiseSource.seeded(0)
-    tried = candidates(parts.train, known, sentence=words, source=drawn, most=most)
+    tried = candidates(parts.train, known, sentence=words, source=drawn, most=max_members)
     wanted = None if "all" in attacks else set(attacks)
     asked_for_references = wanted is None or any(
         attack_named(name).needs_references for name in wanted if name in ATTACKS

@@ -17,6 +17,7 @@ from sottovoce.deid.attacks.run import ATTACKS, run_attacks
 from sottovoce.deid.files.manifest import described
 from sottovoce.deid.files.manifest import verify as verify_release
 from sottovoce.io.atomic import text_output
+from sottovoce.privacy.guarantee import rounded_up
 
 SUFFIX = ".attack.json"
 
@@ -78,7 +79,7 @@ def attack(
 
 def _show(kind: str, found: dict[str, Any]) -> None:
     bound = "" if found["allowed"] is None else f", which allows {found['allowed']:.3f}"
-    epsilon = f"{float(found['epsilon']):.4g}"  # "inf" is written as text
+    epsilon = rounded_up(float(found["epsilon"]))  # "inf" is a string in JSON
     click.echo(f"{kind}: {found['values']:,} values, epsilon {epsilon} a token{bound}")
     longest = max(len(each["attack"]) for each in found["attacks"])
     for each in found["attacks"]:

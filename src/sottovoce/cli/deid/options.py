@@ -1,12 +1,15 @@
 """Options that several commands of `sottovoce deid` share: the detector and the labels."""
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import click
 
+from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.corpora import Reader
 from sottovoce.deid import MAPPINGS, LabelMap, Resources, Vault, mapping, read_labels
 from sottovoce.deid.detect import DETECTORS, Combination, Evaluation
@@ -33,12 +36,21 @@ def chosen_labels(name: str) -> LabelMap:
 
 
 def detector_options(command: Command) -> Command:
-    """The options `--detector` and `--caution`, for `sottovoce.deid.detector`."""
-    command = click.option(
+    """The options `--detector` and `--threshold`, for `sottovoce.deid.detector`."""
+    command = deprecated_option(
         "--caution",
-        type=float,
-        help="Least probability of being public that a tagger has to give a word it lets pass "
-        "[default: the tagger's own].",
+        "--threshold",
+        parameter="caution",
+        hint=lambda caution: f" {threshold_of(caution):g}",
+        type=click.FloatRange(0, 1),
+    )(command)
+    command = click.option(
+        "--threshold",
+        "caution",
+        type=click.FloatRange(0, 1, min_open=True),
+        callback=lambda ctx, param, value: None if value is None else caution_of(value),
+        help="Also replace words that the tagger gives at least this probability of being private; "
+        "lower finds more, 1 adds none [default: the tagger's own].",
     )(command)
     return click.option(
         "--detector",
@@ -47,6 +59,32 @@ def detector_options(command: Command) -> Command:
         show_default=True,
         help=f"{', '.join(DETECTORS)} (joined by +), or the file of a tagger or gazetteer.",
     )(command)
+
+
+def caution_of(threshold: float) -> float:
+    """The tagger's `caution` that marks words with P(private) >= threshold.
+
+    A tagger marks words with P(public) < caution, a strict inequality. So the caution is the
+    smallest floating-point number above 1 - threshold; 0 turns marking off.
+
+    >>> caution_of(0.25), caution_of(1.0)
+    (0.7500000000000001, 0.0)
+    """
+    if threshold == 1:
+        return 0.0
+    largest = 1 - threshold
+    if Fraction(largest) > 1 - Fraction(threshold):
+        largest = math.nextafter(largest, 0.0)
+    return math.nextafter(largest, 1.0)
+
+
+def threshold_of(caution: float) -> float:
+    """The threshold to print for a tagger's `caution`.
+
+    >>> threshold_of(0.98), threshold_of(0.0)
+    (0.02, 1.0)
+    """
+    return float(f"{1 - caution:.12g}")
 
 
 def resources(

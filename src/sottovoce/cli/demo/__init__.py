@@ -16,9 +16,10 @@ from rich.table import Table
 
 from sottovoce.cli.demo.recipes import recipes
 from sottovoce.cli.demo.typing import typed
-from sottovoce.cli.shared.statements import claimed_epsilon, print_comparison, true_epsilon
+from sottovoce.cli.shared.statements import print_comparison
 from sottovoce.corpora import Utterance, read
 from sottovoce.privacy.guarantee import Claim, Guarantee
+from sottovoce.report.numbers import claimed_epsilon, true_epsilon
 
 CORPUS, RELEASED, MODELS, DEVICES = "communication.jsonl", "released", "models", "devices"
 REPORT = "report.html"
@@ -120,7 +121,7 @@ def _train(output: Path, size: int, console: Console) -> Iterator[Row]:
             console, "train", output / CORPUS, "--split", "80:1:19", "--public-labels", *options,
             "-o", folder,
         )  # fmt: skip
-        audit = typed(console, "audit", "run", folder, "--attack", "loss", "--most", 400)
+        audit = typed(console, "audit", "run", folder, "--attack", "loss", "--max-members", 400)
         measured = run["private"]["metrics"]["test"]
         scores = {score: found["value"] for score, found in measured.items()}
         auc = audit["attacks"][0]["auc"]

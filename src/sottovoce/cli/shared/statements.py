@@ -1,6 +1,5 @@
 """Claimed beside true, printed for people."""
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce.nlu.metrics.score_names import SCORE_NAMES
-from sottovoce.privacy.guarantee import Claim, Guarantee, Statement, rounded_up
+from sottovoce.privacy.guarantee import Guarantee, Statement
+from sottovoce.report.numbers import claimed_epsilon, true_epsilon
 
 
 def print_statement(statement: Statement, console: Console | None = None) -> None:
@@ -61,16 +61,6 @@ def print_comparison(rows: Iterable[tuple[str, Statement]], console: Console | N
     console.print(table)
     for number, note in enumerate(notes, start=1):
         console.print(Padding(f"{number}. {note}.", (0, 0, 0, 2)), style="dim", highlight=False)
-
-
-def claimed_epsilon(claim: Claim) -> str:
-    if math.isfinite(claim.epsilon) and claim.epsilon < 1e6:
-        return f"{claim.epsilon:.3g}"
-    return f"10^{claim.log10_epsilon:.1f}" if math.isfinite(claim.log10_epsilon) else "inf"
-
-
-def true_epsilon(guarantee: Guarantee) -> str:
-    return rounded_up(guarantee.epsilon) if guarantee.holds else "none"
 
 
 def _print_list(console: Console, heading: str, sentences: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """Something along the steps or rounds of a run: epsilon, loss, word error rate."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
@@ -19,11 +19,15 @@ def history_chart(
     series: int = 0,
     from_zero: bool = True,
     limit: tuple[float, str] | None = None,
+    shown: Callable[[float], str] = short,
 ) -> Markup:
-    """A line with a band for its interval, and a horizontal rule at `limit` with its name."""
+    """A line with a band for its interval, and a labelled horizontal rule at `limit`.
+
+    `shown` formats values for the text description.
+    """
     first, last = points[0], points[-1]
     described = (
-        f"From {short(first[1].value)} at {short(first[0])} to {short(last[1].value)} at "
+        f"From {shown(first[1].value)} at {short(first[0])} to {shown(last[1].value)} at "
         f"{short(last[0])}, {len(points)} points."
     )
     canvas = Canvas(title, described)

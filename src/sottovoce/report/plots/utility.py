@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from sottovoce.privacy.guarantee import rounded_up
 from sottovoce.report.cross_run import Point
 from sottovoce.report.numbers import short
 from sottovoce.report.plots.canvas import Axis, Canvas, EpsilonAxis, around
@@ -72,6 +73,10 @@ def _shifts(points: Sequence[Point]) -> dict[int, float]:
 def _described(points: Sequence[Point]) -> str:
     return "; ".join(
         f"{point.name}: {short(point.measured.value)}"
-        + (" without a guarantee" if math.isinf(point.epsilon) else f" at {short(point.epsilon)}")
+        + (
+            " without a guarantee"
+            if math.isinf(point.epsilon)
+            else f" at epsilon {rounded_up(point.epsilon)}"
+        )
         for point in points
     )

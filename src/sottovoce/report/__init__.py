@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from sottovoce._lazy import lazily
 
 if TYPE_CHECKING:
-    from sottovoce.report.collect import collect as collect
-    from sottovoce.report.collect import one_stage as one_stage
+    from sottovoce.report.collection import collect as collect
+    from sottovoce.report.collection import one_stage as one_stage
     from sottovoce.report.comparison import compare as compare
     from sottovoce.report.render import Report as Report
     from sottovoce.report.stage import Stage as Stage
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "Report": "sottovoce.report.render",
     "Stage": "sottovoce.report.stage",
-    "collect": "sottovoce.report.collect",
+    "collect": "sottovoce.report.collection",
     "compare": "sottovoce.report.comparison",
-    "one_stage": "sottovoce.report.collect",
+    "one_stage": "sottovoce.report.collection",
 }
 
 __all__ = ["Report", "Stage", "collect", "compare", "one_stage"]

@@ -199,7 +199,9 @@ DOUBTFUL = "ring wilma about flint"
 
 @pytest.fixture
 def doubtful(tmp_path: Path) -> Path:
-    write(tmp_path / "doubtful.jsonl", [Utterance(tokens=tuple(DOUBTFUL.split()), slots=("O",) * 4)])
+    write(
+        tmp_path / "doubtful.jsonl", [Utterance(tokens=tuple(DOUBTFUL.split()), slots=("O",) * 4)]
+    )
     return tmp_path / "doubtful.jsonl"
 
 

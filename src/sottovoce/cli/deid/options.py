@@ -1,4 +1,4 @@
-"""Options that several commands of `sottovoce deid` share: the detector and the labels."""
+"""Options that several `sottovoce deid` commands share, and the objects they stand for."""
 
 import json
 import math
@@ -21,22 +21,22 @@ Command = Callable[..., Any]
 
 
 def labels_option(command: Command) -> Command:
-    """The option `--labels`, for `chosen_labels`."""
+    """Add the option `--labels`, for `chosen_labels`."""
     return click.option(
         "--labels",
         default="standard",
         show_default=True,
-        help=f"Mapping of labels to types: {', '.join(MAPPINGS)}, or a JSON file.",
+        help=f"Mapping from labels to types: {', '.join(MAPPINGS)}, or a JSON file.",
     )(command)
 
 
 def chosen_labels(name: str) -> LabelMap:
-    """A mapping of this package, or the one in a file."""
+    """A built-in mapping, or one from a file."""
     return mapping(name) if name in MAPPINGS else read_labels(name)
 
 
 def detector_options(command: Command) -> Command:
-    """The options `--detector` and `--threshold`, for `sottovoce.deid.detector`."""
+    """Add the options `--detector` and `--threshold`, for `sottovoce.deid.detector`."""
     command = deprecated_option(
         "--caution",
         "--threshold",
@@ -57,7 +57,7 @@ def detector_options(command: Command) -> Command:
         "detector_name",
         default="tagger",
         show_default=True,
-        help=f"{', '.join(DETECTORS)} (joined by +), or the file of a tagger or gazetteer.",
+        help=f"{', '.join(DETECTORS)} (join several with +), or the file of a tagger or gazetteer.",
     )(command)
 
 
@@ -97,8 +97,8 @@ def resources(
     named = options["surrogates"]
     if named and any(Path(named).exists() and _is_same(named, reader) for reader in readers):
         raise InvalidInput(
-            "Expected a public list of surrogates, got the corpus itself; to draw from its own "
-            "values, name same-corpus or dp-histogram."
+            "Expected a public list of surrogates, got the corpus itself: to draw from its own "
+            "values, use same-corpus or dp-histogram."
         )
     twice = len(readers) == 1 and str(readers[0].path) != "-"
     request = SourceRequest(
@@ -132,7 +132,7 @@ def vault_of(options: Mapping[str, Any]) -> Vault | None:
     if options["key_file"] is None:
         if reversible:
             raise InvalidInput(
-                "Expected --key with --vault, got none: nobody could open the vault."
+                "Expected --key with --vault, got none: without the key the vault cannot be opened."
             )
         return Vault.fresh(within=options["within"])
     key = Path(options["key_file"]).read_bytes()

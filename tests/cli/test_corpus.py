@@ -164,7 +164,7 @@ def test_show_prints_what_a_person_wants_to_see(
         "video_call",
         "who",
         "Tokens in an utterance",
-        "Distinct words after so many tokens",
+        "Distinct words by number of tokens",
         "of test",
     ):
         assert expected in result.stdout

@@ -97,9 +97,9 @@ def test_without_noise_there_is_no_guarantee(run_cli: RunCli, given: list[object
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ([], "either --epsilon or --scale"),
-        (["--epsilon", "1", "--scale", "1"], "either --epsilon or --scale"),
-        (["--epsilon", "1", "--noise", "none"], "without noise"),
+        ([], "exactly one of --epsilon and --scale"),
+        (["--epsilon", "1", "--scale", "1"], "exactly one of --epsilon and --scale"),
+        (["--epsilon", "1", "--noise", "none"], "--noise none"),
         (["--epsilon", "1", "--unit", "user"], "a mass cap"),
         (["--epsilon", "1", "--mass-cap", "3"], "no caps"),
         (["--epsilon", "1", "--noise", "gaussian"], "needs delta > 0"),

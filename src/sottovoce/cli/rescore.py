@@ -48,8 +48,7 @@ from sottovoce.personalize.rescoring.stream import Personalisation
 @click.option(
     "--sigma", type=float, default=1.0, show_default=True, help="Width of the rank kernel."
 )
-@click.option("--trust", type=float,
-              help="Count at which a word gets half its personal weight [default: none].")  # fmt: skip
+@click.option("--trust", type=float, help="Count at which a word gets half its personal weight.")
 @click.option("--unnormalised", "shortcut", is_flag=True,
               help="Skip normalisation, as the paper does.")  # fmt: skip
 @deprecated_option("--shortcut", "--unnormalised", parameter="shortcut", is_flag=True)

@@ -1,4 +1,4 @@
-"""Two runs side by side: what was set differently, what came out differently."""
+"""Two runs side by side: differences in settings, guarantees and metrics."""
 
 import json
 import math
@@ -17,7 +17,7 @@ _LONGEST = 160
 
 @dataclass(frozen=True)
 class Difference:
-    """One row: what it is, the two values, and how far they are apart where that has a meaning."""
+    """One row: name, both values, and their difference if it is meaningful."""
 
     name: str
     first: str
@@ -31,7 +31,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything about two runs that differs, and their guarantees and metrics in any case."""
+    """The settings in which two runs differ, and all their guarantees and metrics."""
 
     first: Stage
     second: Stage
@@ -41,7 +41,7 @@ class Comparison:
 
 
 def compare(first: Stage, second: Stage) -> Comparison:
-    """Put two runs side by side."""
+    """Compare two runs."""
     return Comparison(
         first,
         second,
@@ -71,7 +71,7 @@ def _versions(stage: Stage) -> dict[str, Any]:
 
 
 def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Nested settings under names with points.
+    """Nested settings, with dotted names.
 
     >>> flat({"a": {"b": 1}, "c": [1, 2]})
     {'a.b': 1, 'c': [1, 2]}
@@ -84,7 +84,7 @@ def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """A setting for people, cut where it is long."""
+    """A setting as text, truncated if it is long."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
@@ -121,7 +121,7 @@ def _metrics(first: Stage, second: Stage) -> Iterator[Difference]:
 
 
 def measurements(stage: Stage) -> dict[str, Measured]:
-    """Every number that a run measured, timings included, under one name each."""
+    """All measured numbers of a run by name, including timings."""
     found: dict[str, Measured] = {}
     _gather(stage.metrics, "", found)
     for name, value in stage.timings.items():
@@ -164,6 +164,6 @@ def _change(first: float, second: float) -> str:
     if not (math.isfinite(first) and math.isfinite(second)):
         return ""
     if first == second:
-        return "the same"
+        return "equal"
     times = f" (× {short(second / first)})" if first > 0 and second > 0 else ""
     return f"{'+' if second > first else '−'}{short(abs(second - first))}{times}"

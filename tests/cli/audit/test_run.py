@@ -15,6 +15,7 @@ from sottovoce.audit.canaries import read_canaries
 from sottovoce.cli.audit import run as audit_run
 from sottovoce.corpora import Utterance
 from sottovoce.io.run_folder import RunFolder
+from sottovoce.privacy.guarantee import rounded_down
 
 torch.set_num_threads(1)
 PARTS = small_parts(train=200)
@@ -102,7 +103,7 @@ def test_a_model_that_memorises_is_caught(run_cli: RunCli, place: Path, tmp_path
     assert bound["epsilon_lower"] > 0.5, bound
     run_cli("audit", run, *ONE_RUN, "--publish")
     shown = " ".join((run / "README.md").read_text().split())
-    assert f"At least epsilon = {bound['epsilon_lower']:.3g}" in shown
+    assert f"At least epsilon = {rounded_down(bound['epsilon_lower'])}" in shown
     # A promise that these weights cannot keep is called false.
     kept = json.loads((run / "run.json").read_text())
     kept["guarantee"] |= {"epsilon": 0.1, "verdict": "holds", "reasons": []}

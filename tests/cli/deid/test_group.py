@@ -116,7 +116,7 @@ def test_a_folder_is_released_file_by_file_and_resumed(run_cli: RunCli, tmp_path
     assert first.exit_code == 0, first.stderr
     assert "60 utterances in 2 files" in first.stdout
     (tmp_path / "out" / "part1.jsonl").unlink()
-    assert "1 were finished before" in run_cli(*args).stdout
+    assert "1 already finished" in run_cli(*args).stdout
 
 
 def test_consistent_surrogates_with_a_key_and_a_vault(

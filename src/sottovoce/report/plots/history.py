@@ -1,4 +1,4 @@
-"""Something along the steps or rounds of a run: epsilon, loss, word error rate."""
+"""A quantity by step or round of a run: epsilon, loss, word error rate."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,7 +7,7 @@ from markupsafe import Markup
 from sottovoce.report.numbers import Measured, short
 from sottovoce.report.plots.canvas import Axis, Canvas, around
 
-_MOST_MARKS = 24
+_MAX_MARKERS = 24
 
 
 def history_chart(
@@ -48,7 +48,7 @@ def history_chart(
         canvas.rule((left, y(limit[0])), (right, y(limit[0])), "limit")
         canvas.text(right, y(limit[0]) - 5, limit[1], "tick", "end")
     canvas.line([(x(step), y(m.value)) for step, m in points], f"line s{series}")
-    if len(points) <= _MOST_MARKS:
+    if len(points) <= _MAX_MARKERS:
         for step, measured in points:
             canvas.mark(x(step), y(measured.value), series, 3)
     canvas.frame()

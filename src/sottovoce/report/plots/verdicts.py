@@ -1,4 +1,4 @@
-"""All stages at a glance: what is claimed, what holds, and what an audit has shown."""
+"""Overview of all stages: claimed epsilon, true epsilon and lower bound of the audit."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _LARGEST_CLAIM = 1e300
 
 @dataclass(frozen=True)
 class VerdictLine:
-    """One line of the chart; an infinite epsilon is no guarantee."""
+    """One line of the chart; an infinite epsilon means no guarantee."""
 
     label: str
     epsilon: float
@@ -33,8 +33,10 @@ class VerdictLine:
 
 
 def verdict_chart(lines: Sequence[VerdictLine]) -> Markup:
-    """A row a stage: its label above, its marks on one axis of epsilon that all share."""
-    canvas = Canvas("Claimed, true and shown", _described(lines), _ROW * len(lines) + _FOOT)
+    """One row per stage: a label above markers on a common epsilon axis."""
+    canvas = Canvas(
+        "Claimed, true and audited epsilon", _described(lines), _ROW * len(lines) + _FOOT
+    )
     values = [
         value
         for line in lines

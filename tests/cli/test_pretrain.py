@@ -19,7 +19,7 @@ COMMANDS = [
 
 @pytest.fixture
 def start(tmp_path: Path) -> Path:
-    """A tiny encoder to start from."""
+    """A tiny initial encoder."""
     encoder = tiny_bert()
     encoder.pieces.tokenizer.add_special_tokens(["[MASK]"])
     encoder.network.resize_token_embeddings(12)  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""The page: what it says, what it never says, and that nothing from a file becomes markup."""
+"""The page: its content, and that text from files never becomes markup."""
 
 import json
 import math
@@ -72,7 +72,7 @@ def page(full: Report) -> str:
     return full.html()
 
 
-def test_the_verdict_says_none_as_plainly_as_a_number(page: str) -> None:
+def test_the_verdict_shows_missing_guarantees(page: str) -> None:
     assert "2 of 4</strong> stages have a guarantee" in page
     assert "1 has none" in page
     assert "1 states none" in page

@@ -1,4 +1,4 @@
-"""Limits hold while a body arrives, while work runs, and while others wait."""
+"""Limits on body size, processing time and concurrent requests."""
 
 import asyncio
 import json
@@ -127,7 +127,7 @@ def test_late_work_is_refused_and_waiting_work_is_never_begun() -> None:
             workers.run(first), workers.run(second), return_exceptions=True
         )
         release.set()
-        # Once the thread is free again, work runs as before.
+        # When the thread is free again, work runs as before.
         assert await workers.run(lambda _: "free") == "free"
         workers.close()
         statuses = [each.status for each in results if isinstance(each, RequestError)]

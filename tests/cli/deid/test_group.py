@@ -194,7 +194,7 @@ def test_the_threshold_of_a_tagger_is_chosen_on_validation_data(
 
 
 DOUBTFUL = "ring wilma about flint"
-"""Text with words that the shipped tagger takes for public, but not with certainty."""
+"""Text with words that the shipped tagger labels public, but not with certainty."""
 
 
 @pytest.fixture
@@ -317,7 +317,7 @@ def test_folders_that_cannot_be_released_are_one_sentence(
 
 
 def test_every_character_outside_the_values_is_kept(run_cli: RunCli, tmp_path: Path) -> None:
-    """Only the ends of lines of plain text are made alike."""
+    """Only the line endings of plain text are normalised."""
     (tmp_path / "in.txt").write_bytes(b"a  b\tcall Anna\r\n  to Maria  \r\nno end Anna")
     (tmp_path / "in.csv").write_bytes(b'id,text\n1,"call Anna\nat  home, ""now"""\n')
     names = tmp_path / "names.tsv"
@@ -341,7 +341,7 @@ def test_lenient_reading_reports_what_it_skipped(run_cli: RunCli, tmp_path: Path
 
 
 def test_a_killed_run_leaves_no_output(tmp_path: Path) -> None:
-    """Killed while it waits for more input, half of the text already released."""
+    """The process is killed while waiting for input, with half of the text released."""
     program = (
         "import sottovoce.cli.main as m\n"
         "m.VERBS = {**m.VERBS, 'deid': 'sottovoce.cli.deid.group:deid'}\n"

@@ -72,7 +72,7 @@ def _choice(*options: str) -> click.Choice[str]:
 @click.option("--release", type=_choice(*Release), default="increments", show_default=True,
               help="Release new counts only, or all counts so far, as in the paper.")  # fmt: skip
 @click.option("--sampling-rate", type=float, default=1.0, show_default=True,
-              help="Client sampling rate per round; below 1 amplifies Laplace noise.")  # fmt: skip
+              help="Client sampling rate; amplifies privacy with Laplace noise.")  # fmt: skip
 @click.option(
     "--sigma", type=float, default=1.0, show_default=True, help="Width of the rank kernel."
 )

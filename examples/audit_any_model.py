@@ -1,10 +1,10 @@
-"""Audit a model that is not ours: anything that gives probabilities.
+"""Audit any model that returns probabilities.
 
     python examples/audit_any_model.py
 
-The model is a logistic regression written in ten lines of numpy, with no noise and no guarantee. To
-the audit it is a function that scores utterances (log-probability of the true intent). Attackers
-with reference models find its members; canaries prove an epsilon that no guarantee may undercut.
+The model is a logistic regression in ten lines of numpy, without noise and without a guarantee. For
+the audit it is a function that scores utterances (log probability of the true intent). Attacks with
+reference models find its members; canaries give a lower bound on epsilon.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,9 @@ from sottovoce.corpora import Utterance
 from sottovoce.corpora.synthetic import generate
 from sottovoce.privacy.noise import NoiseSource
 
-source = NoiseSource()  # draws the canaries' coins; the operating system's randomness
+source = (
+    NoiseSource()
+)  # decides which canaries are included; uses the operating system's randomness
 said = list(generate("health", size=1600, seed=1))
 intents = sorted({utterance.intent for utterance in said})
 WIDTH = 2048
@@ -35,7 +37,7 @@ def targets(utterances: Sequence[Utterance]) -> np.ndarray:
 
 
 class NotOurs:
-    """Multinomial logistic regression by gradient descent, until it knows its data by heart."""
+    """Multinomial logistic regression by gradient descent, trained until it memorises its data."""
 
     def __init__(self, utterances: Sequence[Utterance], _index: int = 0) -> None:
         x, y = features(utterances), np.eye(len(intents))[targets(utterances)]
@@ -52,7 +54,7 @@ class NotOurs:
         return logs[np.arange(len(logs)), targets(utterances)]
 
 
-# Each canary is a strange sentence that is put into the training data by the toss of a coin.
+# Each canary is a random sentence, added to the training data with probability 1/2.
 vocabulary = sorted({word for utterance in said for word in utterance.tokens})
 canaries = text_canaries(200, vocabulary=vocabulary, intents=intents, source=source)
 tried = candidates(said[:800], said[800:], sentence=words, source=source)

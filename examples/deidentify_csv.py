@@ -1,8 +1,8 @@
-"""De-identify a CSV file, and hand over the statement with it.
+"""De-identify a CSV file, and print its privacy statement.
 
     python examples/deidentify_csv.py
 
-The file is made on the spot. For files of any size the command line does the same, streaming:
+The script creates the file. For large files, use the command line, which streams:
 
     sottovoce deid run calls.csv -o released.csv --text-column said --user-column caller \\
         --drop-rest --epsilon 3
@@ -24,8 +24,8 @@ ticket,caller,said
 4,cleo,can Dr. Brown call me back at 555-0188
 """
 
-# A name or a place becomes another one, and each may cost an epsilon of 3; what has no list of
-# public values, such as a telephone number, becomes a placeholder and costs nothing.
+# Names and places are replaced by others, with epsilon 3 each. Types without a public list of
+# values, such as telephone numbers, become placeholders at no cost.
 deid = Deidentifier(
     detector="tagger",
     setting=Setting(strategy="entity", epsilon=3.0),
@@ -36,7 +36,7 @@ with tempfile.TemporaryDirectory() as folder:
     source, target = Path(folder, "calls.csv"), Path(folder, "released.csv")
     source.write_text(CALLS)
     table = csv.read_csv(source)
-    # Only named columns come out: the ticket stays here, the caller gets a pseudonym.
+    # Only the named columns are released: the ticket is dropped, the caller gets a pseudonym.
     released = release_arrow(deid, table, TextColumns(text="said", user="caller"))
     csv.write_csv(released, target)
     for before, after in zip(table["said"].to_pylist(), released["said"].to_pylist(), strict=True):

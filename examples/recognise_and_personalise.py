@@ -1,11 +1,11 @@
-"""From speech to personal text: flite speaks, pocketsphinx listens, counts are federated.
+"""From speech to personalised text, with flite, pocketsphinx and federated word counts.
 
     python examples/recognise_and_personalise.py
 
-Six made-up users return to their own names and places. Each sentence is spoken by a voice of flite
-and recognised into up to 20 hypotheses. Word counts of all of them are released with noise; then
-each device chooses again among its hypotheses. Weights are tuned on two users and the word error
-rate is that of the other four: an example, far too small to be a measurement.
+Six fictional users repeat their own names and places. flite synthesises each sentence, and
+pocketsphinx returns up to 20 hypotheses. Word counts are released with noise; then each device
+rescores its hypotheses. Weights are tuned on two users and evaluated on the other four: an example,
+far too small for a measurement.
 """
 
 import importlib.util
@@ -62,7 +62,7 @@ PUBLIC = [
 
 
 def recognised() -> list[NBest]:
-    """Every sentence spoken and heard."""
+    """Synthesise and recognise every sentence."""
     from pocketsphinx import Decoder  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
     decoder = Decoder(samprate=16000, loglevel="FATAL")
@@ -90,7 +90,7 @@ lists = recognised()
 words = Vocabulary.from_text(PUBLIC, size=200)
 background = train_ngram(PUBLIC, words, order=2)
 
-# Federate: one client a user, two rounds, noise for epsilon 4 on every utterance.
+# Federate: one client per user, two rounds, epsilon 4 per utterance.
 plan = ReleasePlan(
     counting=Counting(sigma=1.0, nbest=5, max_words=6, distinct=True, integer=True),
     noise=Noise.DISCRETE_LAPLACE,
@@ -100,7 +100,7 @@ server = server_for(words, plan, ledger=ledger)
 for report in run_rounds(clients_of(lists, words, plan, rounds=2), server, rounds=2):
     print(f"round {report.number}: {report.accepted} of {report.sampled} devices contributed")
 
-# Rescore: weights from two users, errors of the others.
+# Rescore: tune weights on two users, evaluate on the others.
 settings = Personalisation(adaptation=Adaptation(alpha=0.1, beta=0.8))
 tuning = [each for each in lists if each.client in TUNED_ON]
 others = [each for each in lists if each.client not in TUNED_ON]

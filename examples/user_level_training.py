@@ -1,10 +1,10 @@
-"""Train so that a whole user is protected, with everything he or she said.
+"""Train with user-level privacy: protect all utterances of a user together.
 
     python examples/user_level_training.py
 
-Example-level privacy hides one utterance; somebody who said a hundred things is still visible as a
-hundred. With `unit=Unit.USER` users are sampled, all that a sampled user said comes along, and one
-gradient a user is clipped. The price is that there are fewer users than utterances to hide among.
+Example-level privacy protects one utterance, not a user with a hundred of them. With
+`unit=Unit.USER`, users are sampled with all their utterances, and one gradient per user is clipped.
+The cost: there are fewer users than utterances to hide among.
 """
 
 import torch
@@ -20,12 +20,12 @@ torch.set_num_threads(1)
 
 said = list(generate("health", size=3600, users=400, seed=1))
 train, test = said[:3000], said[3000:]
-intents = sorted({utterance.intent for utterance in said})  # the product's own list: public
+intents = sorted({utterance.intent for utterance in said})  # part of the product: public
 WORDS = 512
 
 
 def features(utterances: list[Utterance]) -> torch.Tensor:
-    """Hashed words; a vocabulary counted in private text would not be covered."""
+    """Hashed words: the guarantee would not cover a vocabulary from private text."""
     rows = torch.zeros(len(utterances), WORDS)
     for row, utterance in enumerate(utterances):
         for word in utterance.tokens:
@@ -45,7 +45,7 @@ x, y, x_test, y_test = features(train), labels(train), features(test), labels(te
 owners = [utterance.user for utterance in train]
 print(f"{len(train)} utterances of {len(set(owners))} users, {len(intents)} intents")
 
-# The population is declared, a public round number near the truth; it is counted in units.
+# The population is declared: a public, round number of units (examples or users).
 plans = {
     Unit.EXAMPLE: Plan(population=3000, batch_size=300, epochs=6, delta=1e-5),
     Unit.USER: Plan(population=400, batch_size=40, epochs=6, delta=1e-5, unit=Unit.USER),

@@ -656,9 +656,7 @@ def test_plug_ins_may_be_named_by_the_environment(
 def test_a_plug_in_that_cannot_be_imported_is_one_sentence(run_cli: RunCli) -> None:
     result = run_cli("--plugin", "no_such_plugin", "corpus", "--help")
     assert result.exit_code == 2
-    assert "Expected a module that can be imported as a plug-in, got 'no_such_plugin'" in (
-        result.stderr
-    )
+    assert "Expected a plug-in module that can be imported, got 'no_such_plugin'" in (result.stderr)
 
 
 def test_the_working_directory_is_not_a_place_for_plug_ins(

@@ -111,7 +111,7 @@ def test_the_run_as_it_was_is_shown(run_cli: RunCli, run: Path) -> None:
 def test_believed_as_it_stands_the_forged_number_would_be_shown(
     run_cli: RunCli, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(derivation, "_settled", lambda stage, stated: stated)
+    monkeypatch.setattr(derivation, "_verified", lambda stage, stated: stated)
     forged(run, without_ledgers)
     _, told = page(run_cli, run)
     assert [each["epsilon"] for each in told] == [0.0123] * 3

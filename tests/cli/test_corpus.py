@@ -164,7 +164,7 @@ def test_show_prints_what_a_person_wants_to_see(
         "video_call",
         "who",
         "Tokens in an utterance",
-        "Distinct words after so many tokens",
+        "Distinct words by number of tokens",
         "of test",
     ):
         assert expected in result.stdout
@@ -314,7 +314,7 @@ def test_interrupt_keeps_the_old_file(tmp_path: Path, name: str) -> None:
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Ctrl-C, again if need be: one that comes just before a blocking read waits for its end."""
+    """Ctrl-C, repeated if needed: a signal just before a blocking read is delayed."""
     for _ in range(10):
         process.send_signal(signal.SIGINT)
         try:
@@ -356,7 +356,7 @@ def test_make_from_a_grammar(run_cli: RunCli, tmp_path: Path) -> None:
     assert all(u.tokens[0] == "call" and u.slots[1] == "B-who" for u in drawn)
 
 
-def test_nobody_in_particular_speaks_a_grammar(run_cli: RunCli, tmp_path: Path) -> None:
+def test_a_grammar_has_no_users(run_cli: RunCli, tmp_path: Path) -> None:
     grammar = tmp_path / "calls.toml"
     grammar.write_text('[intents.call]\nlines = "call"\n')
     refused = run_cli("corpus", "make", grammar, "-o", tmp_path / "calls.jsonl", "--users", 3)

@@ -41,7 +41,7 @@ def given(tmp_path: Path) -> list[object]:
 
 
 def rounds_of(folder: Path) -> list[dict[str, Any]]:
-    """What happened in each round: for the operator alone."""
+    """The private record of each round."""
     rounds: list[dict[str, Any]] = RunFolder(folder).private_part()["metrics"]["rounds"]
     return rounds
 
@@ -97,9 +97,9 @@ def test_without_noise_there_is_no_guarantee(run_cli: RunCli, given: list[object
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ([], "either --epsilon or --scale"),
-        (["--epsilon", "1", "--scale", "1"], "either --epsilon or --scale"),
-        (["--epsilon", "1", "--noise", "none"], "without noise"),
+        ([], "exactly one of --epsilon and --scale"),
+        (["--epsilon", "1", "--scale", "1"], "exactly one of --epsilon and --scale"),
+        (["--epsilon", "1", "--noise", "none"], "--noise none"),
         (["--epsilon", "1", "--unit", "user"], "a mass cap"),
         (["--epsilon", "1", "--mass-cap", "3"], "no caps"),
         (["--epsilon", "1", "--noise", "gaussian"], "needs delta > 0"),
@@ -118,7 +118,7 @@ def test_flower_gives_the_same_words(
     run_cli: RunCli, given: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with warnings.catch_warnings():
-        # Flower's command line uses a corner of click that is going to move.
+        # Flower's command line uses a deprecated part of click.
         warnings.simplefilter("ignore", DeprecationWarning)
         pytest.importorskip("flwr.app", reason="Flower is not installed (extra `flower`)")
     from tests.personalize.flower.loop import LoopGrid, honest
@@ -143,7 +143,7 @@ def test_flower_gives_the_same_words(
     assert "Starting Flower's simulation" in result.stderr
     run = json.loads(result.stdout)
     assert run["configuration"]["runner"] == "flower"
-    # What people said is not left beside what may be published.
+    # Private text does not stay next to the public output.
     left = {path.name for path in (tmp_path / "out").iterdir()}
     assert left == {"ledger.jsonl", "marginals.json", "run.json", "private"}
     assert {path.name for path in (tmp_path / "out/private").glob("[!.]*")} == {"lock", "run.json"}

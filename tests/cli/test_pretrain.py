@@ -19,7 +19,7 @@ COMMANDS = [
 
 @pytest.fixture
 def start(tmp_path: Path) -> Path:
-    """A tiny encoder to start from."""
+    """A tiny initial encoder."""
     encoder = tiny_bert()
     encoder.pieces.tokenizer.add_special_tokens(["[MASK]"])
     encoder.network.resize_token_embeddings(12)  # type: ignore[operator]
@@ -42,7 +42,7 @@ def test_labelled_corpora_make_an_encoder_with_statistics(
 ) -> None:
     out = tmp_path / "adapted"
     result = run_cli(
-        "pretrain", "--labelled", corpus, "--encoder", start, "--passes", 2, "-o", out, "--json"
+        "pretrain", "--labelled", corpus, "--encoder", start, "--epochs", 2, "-o", out, "--json"
     )
     assert result.exit_code == 0, result.stderr
     record = json.loads(result.stdout)
@@ -58,7 +58,7 @@ def test_text_makes_an_encoder(run_cli: RunCli, tmp_path: Path, start: Path) -> 
     text = tmp_path / "public.txt"
     text.write_text("call mum\nplay jazz\n" * 60)
     out = tmp_path / "small"
-    result = run_cli("pretrain", text, "--encoder", start, "--passes", 1, "--limit", 100, "-o", out)
+    result = run_cli("pretrain", text, "--encoder", start, "--epochs", 1, "--limit", 100, "-o", out)
     assert result.exit_code == 0, result.stderr
     assert "100 utterances" in result.stdout
     assert "on held-out lines" in result.stdout

@@ -38,7 +38,7 @@ def test_two_runs_are_compared(run_cli: RunCli, tmp_path: Path) -> None:
     result = run_cli("report", "--compare", a, b, "-o", "-")
     assert result.exit_code == 0, result.stderr
     assert "Compared: plain and private" in result.stdout
-    assert "1 of 2 stages hold a guarantee" in result.stderr
+    assert "1 of 2 stages have a guarantee" in result.stderr
 
 
 def test_a_defect_is_written_and_fails_the_build(run_cli: RunCli, tmp_path: Path) -> None:

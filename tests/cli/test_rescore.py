@@ -27,7 +27,7 @@ TEXT = [f"{verb} {name}" for verb in ("call", "ring") for name in NAMES] * 3
 
 
 def said(client: int, turn: int) -> NBest:
-    """Everybody calls one person; now and then the recogniser hears somebody else."""
+    """Every client calls one person; sometimes the recogniser outputs another name."""
     mine, other = NAMES[client % 6], NAMES[(client + 1) % 6]
     heard = [other, mine] if turn % 3 == 2 else [mine, other]
     rows = tuple(
@@ -66,7 +66,7 @@ def test_two_models_are_mixed(run_cli: RunCli, given: list[object], tmp_path: Pa
 
 
 def paid(epsilon: float, after: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What marginals carry along: the ledger of a release, maybe after that of another one."""
+    """The `about` of marginals: the ledger of a release, possibly after an earlier one."""
     plan = ReleasePlan(counting=Counting(order=1 if after is None else 2))
     ledger = ledger_for(plan, after["ledger"] if after else None)
     release = CountRelease(plan.calibrated(epsilon=epsilon, rounds=1), ledger)
@@ -87,14 +87,14 @@ def test_pairs_are_mixed_in_and_their_guarantee_is_kept(
     result = run_cli(*given, *options, "-o", tmp_path / "run", "--json")
     assert result.exit_code == 0, result.stderr
     run = RunFolder(tmp_path / "run").read_run(private=True)
-    # What both have paid is not counted twice.
+    # Shared entries are not counted twice.
     assert run["guarantee"]["epsilon"] == pytest.approx(2.0, rel=1e-3)
     without = json.loads(run_cli(*given, *options[:2], "--json").stdout)
     assert run["tuned"] != without["tuned"]
     assert run["metrics"]["background"] == without["background"]
 
 
-def test_pairs_that_nobody_believes_were_paid_all_the_same(
+def test_pairs_that_are_not_used_still_cost_what_they_cost(
     run_cli: RunCli, given: list[object], tmp_path: Path
 ) -> None:
     words = Marginals(("call", "<unk>"), np.array([0.9, 0.1]), paid(1.0))
@@ -132,7 +132,7 @@ def test_marginals_without_a_ledger_are_used_and_said_to_be_unprotected(
     assert "without the ledger" in result.stderr
     run = json.loads((tmp_path / "run/run.json").read_text())
     assert run["guarantee"]["verdict"] == "no-guarantee"
-    # In public there is neither what people said nor how well it was recognised.
+    # The public part has neither texts nor error rates.
     assert {path.name for path in (tmp_path / "run").iterdir()} == {"run.json", "private"}
     assert "metrics" not in run
     assert "test" not in run["data"]
@@ -150,7 +150,7 @@ def test_pairs_of_other_marginals_are_refused(
     assert "were made of" in result.stderr
 
 
-@pytest.mark.parametrize("options", [[], ["--shortcut"], ["--clip", "3"]])
+@pytest.mark.parametrize("options", [[], ["--unnormalised"], ["--clip", "3"]])
 def test_personal_words_are_recovered(
     run_cli: RunCli, given: list[object], tmp_path: Path, options: list[str]
 ) -> None:
@@ -165,7 +165,7 @@ def test_personal_words_are_recovered(
     assert found["raised_words"]["adapted_errors"] == 0
     rows = [json.loads(line) for line in chosen.read_text().splitlines()]
     assert len(rows) == found["utterances"]
-    # Development clients are left out of the evaluation; with saved weights nobody is.
+    # Tuning clients are not evaluated; with saved weights all clients are.
     assert found["clients"] < 20
     again = json.loads(run_cli(*given, *options, "--weights", saved, "--json").stdout)
     assert again["clients"] == 20

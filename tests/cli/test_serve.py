@@ -23,7 +23,7 @@ pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 
 @contextmanager
 def serving(*options: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A service on a free port, and the lines it announced itself with."""
+    """A service on a free port, and the lines it printed at startup."""
     command = [sys.executable, "-m", "sottovoce", "serve", "--port", "0", "--detector", "patterns"]
     process = subprocess.Popen(
         [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -112,7 +112,7 @@ def test_what_cannot_be_is_one_sentence(
     assert (result.exit_code, result.stdout) == (2, "")
     assert sentence in result.stderr
     assert result.stderr.count("\n") == 1
-    # Nothing was spent, so the folder is not lost to a slip of the tongue.
+    # Nothing was spent, so the folder can still be used.
     again = run_cli("train", data, *OPTIONS, *PRIVATE, "--epochs", 1, "-o", tmp_path / "run")
     assert again.exit_code == 0 or "2 workers" in sentence
 

@@ -56,7 +56,7 @@ def test_the_best_is_told_and_choosing_it_is_charged_or_listed(
     noise = found["settings"]["noise_multiplier"]
     planned = Settings(**SMALL, method=Method.DP_SGD, noise_multiplier=noise).plan(120)
     assert own.epsilon == pytest.approx(planned.guarantee().epsilon)
-    # Charged, both trials are paid for; the trials themselves are not trained again.
+    # With --charge, both trials are charged; they are not trained again.
     before = {path: path.stat().st_mtime_ns for path in (folder / "private/trials").iterdir()}
     charged = Guarantee.from_json(tuned(run_cli, data, folder, "--charge")["guarantee"])
     assert {
@@ -64,7 +64,7 @@ def test_the_best_is_told_and_choosing_it_is_charged_or_listed(
     } == before
     assert not any("choosing among" in each for each in charged.not_covered)
     assert any("grid of 2 trials was fixed" in each for each in charged.assumptions)
-    # The best is trained once more.
+    # The best trial is trained again.
     plans = [replace(planned, noise_multiplier=z) for z in (2.0, 4.0, noise)]
     both = account(
         [entry for plan in plans for entry in plan.recipe().entries()],
@@ -74,7 +74,7 @@ def test_the_best_is_told_and_choosing_it_is_charged_or_listed(
     )
     assert charged.epsilon == pytest.approx(both.epsilon)
     assert charged.epsilon > max(plan.guarantee().epsilon for plan in plans)
-    # And the result is what `train` wants.
+    # `train` accepts the result.
     result = run_cli(
         "train", data, "--settings", folder / "best.json", "-o", tmp_path / "run", "--json"
     )
@@ -103,7 +103,7 @@ def test_a_search_goes_on_where_it_stopped(
     assert tuned(run_cli, data, tmp_path)["trials"] == 2
     assert len(calls) == 3
     assert calls[1] == calls[2] != calls[0]
-    # Another search does not mix with this one, and a damaged trial is not passed over.
+    # Another search is rejected, and a damaged trial is an error.
     other = run_cli("tune", data, *OPTIONS, *PRIVATE, "--learning-rate", "0.1", "-o", tmp_path)
     assert "name another folder" in other.stderr
     next((tmp_path / "private/trials").iterdir()).write_text("{")
@@ -115,11 +115,11 @@ def test_a_search_goes_on_where_it_stopped(
 def test_a_random_part_of_the_grid_is_drawn_once(
     run_cli: RunCli, data: Path, tmp_path: Path
 ) -> None:
-    limited = ("tune", data, *OPTIONS, "--epochs", 1, "--limit", 1, "-o", tmp_path)
+    limited = ("tune", data, *OPTIONS, "--epochs", 1, "--max-trials", 1, "-o", tmp_path)
     first = run_cli(*limited)
     assert first.exit_code == 0, first.stderr
     assert "SER %" in first.stdout
-    assert "No guarantee" in first.stdout
+    assert "No guarantee" in " ".join(first.stdout.split())
     names = sorted(path.name for path in (tmp_path / "private/trials").iterdir())
     assert len(names) == 1
     assert run_cli(*limited).exit_code == 0
@@ -159,7 +159,7 @@ def test_the_papers_grids() -> None:
     exponential = Grid.of_paper(replace(linear, decay=Decay.EXPONENTIAL))
     assert exponential.tau == (0.01, 0.02, 0.05, 0.08, 0.1, 0.2, 0.35, 0.5)
     assert len(set(grid.around(linear))) == 6 * 7 * 8 * 3
-    # What is fixed is not searched.
+    # Fixed values are not searched.
     fixed = Settings(method=Method.DP_SGD, epsilon=3)
     assert len(Grid.of_paper(fixed).around(fixed)) == 6 * 3
     assert len(Grid.of_paper(Settings()).around(Settings())) == 3
@@ -171,7 +171,7 @@ def test_the_papers_grids() -> None:
 
 
 def test_batches_of_two_trials_are_not_disjoint() -> None:
-    """Two trainings with batches from a pool of the same name are paid for twice."""
+    """Two trainings with batches from a pool of the same name are charged twice."""
     shuffled = NoisySum(
         unit=Unit.EXAMPLE,
         clip_norm=1.0,
@@ -192,6 +192,6 @@ def test_batches_of_two_trials_are_not_disjoint() -> None:
     )
     two = guarantee_of_choice(search_cost([trial, trial], charge=True), trial)
     assert two.epsilon > 1.6 * trial.guarantee.epsilon
-    # The twin: in one pool they would have been free.
+    # The twin: in one pool, the second would have been free.
     ledger.spend(shuffled, 5)
     assert ledger.guarantee(1e-5).epsilon == pytest.approx(trial.guarantee.epsilon)

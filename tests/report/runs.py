@@ -1,4 +1,4 @@
-"""Run files as the verbs write them, made in no time: every part of the page has something to show.
+"""Run files as the verbs write them, made quickly: together they fill every part of the page.
 
 Ledgers, guarantees and audits are made by the classes that make them in earnest; what a training
 would have measured is made up.
@@ -18,7 +18,7 @@ from sottovoce.privacy.ledger import Ledger
 
 DELTA = 1e-5
 EVERYONE = 0.0
-"""No sampling: the analytic accountant is instant, the one for sampled steps is not."""
+"""No sampling: the analytic accountant is fast, the one for sampled steps is not."""
 
 
 def score(value: float) -> dict[str, float]:

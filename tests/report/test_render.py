@@ -1,4 +1,4 @@
-"""The page: what it says, what it never says, and that nothing from a file becomes markup."""
+"""The page: its content, and that text from files never becomes markup."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from sottovoce.privacy.facts import NoisySum
 from sottovoce.privacy.guarantee import Relation, Unit
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.report import Report, collect
-from sottovoce.report.cross_run import paces, utilities, word_errors
+from sottovoce.report.cross_run import training_times, utilities, word_errors
 from sottovoce.report.entries import rows
 
 VOID = {"meta", "br", "line", "rect", "circle", "polygon", "polyline", "link", "input"}
@@ -72,10 +72,10 @@ def page(full: Report) -> str:
     return full.html()
 
 
-def test_the_verdict_says_none_as_plainly_as_a_number(page: str) -> None:
-    assert "2 of 4</strong> stages hold a guarantee" in page
-    assert "1 comes with none" in page
-    assert "1 states nothing" in page
+def test_the_verdict_shows_missing_guarantees(page: str) -> None:
+    assert "2 of 4</strong> stages have a guarantee" in page
+    assert "1 has none" in page
+    assert "1 states none" in page
     assert "No guarantee can be given to any one utterance." in page
     assert "plain SGD adds no noise" in page
 
@@ -153,7 +153,7 @@ def test_a_guarantee_that_its_ledger_does_not_give_is_a_defect(tmp_path: Path) -
     run["guarantee"]["epsilon"] /= 2
     report = Report(tuple(collect([write_run(tmp_path / "better", run)])))
     assert report.views[0].lines[0].checked is False
-    assert any("ledger does not give" in each for each in report.defects)
+    assert any("ledger does not imply" in each for each in report.defects)
 
 
 def test_ledgers_that_take_long_are_not_derived_again(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_ledgers_that_take_long_are_not_derived_again(tmp_path: Path) -> None:
     (row,) = rows(stage.ledgers["utterance"])
     assert (row.times, row.entries) == (30, 30)
     assert "noise multiplier 1 to 1.29" in row.what
-    assert "30 different entries" in report.html()
+    assert "30 distinct entries" in report.html()
 
 
 def test_runs_of_the_same_data_are_compared_and_no_others(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_runs_of_the_same_data_are_compared_and_no_others(tmp_path: Path) -> Non
     assert [each.key for each in found] == ["ser", "intent_accuracy", "slot_f1", "exact_match"]
     assert {point.name for each in found for point in each.points} == {"a", "b"}
     assert math.isinf(found[0].points[0].epsilon)
-    ((data, pace),) = paces(stages)
+    ((data, pace),) = training_times(stages)
     assert data == "communication"
     assert [round(each.ratio, 6) for each in pace] == [1.0, 3.0]
 
@@ -216,7 +216,7 @@ def test_examples_are_marked_by_type(tmp_path: Path) -> None:
     page = page_of(tmp_path, released=run)
     assert '<mark class="k0">Maria<small>PER</small></mark> at nine' in page
     assert "ORG" not in page  # it overlaps
-    assert "guard the page like the corpus" in page
+    assert "protect this page like the corpus" in page
 
 
 def test_two_runs_side_by_side(page: str) -> None:

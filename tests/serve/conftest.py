@@ -1,4 +1,4 @@
-"""What the tests of the service share: clients, a model that knows two intents, captured logs."""
+"""Fixtures: clients, a model with two intents, captured logs."""
 
 import io
 import logging
@@ -15,7 +15,7 @@ from sottovoce.serve.logs import LOGGER, JsonLines
 from sottovoce.serve.settings import Settings
 
 with warnings.catch_warnings():
-    # The client of Starlette uses a name that AnyIO is about to drop.
+    # Starlette's test client uses a deprecated name of AnyIO.
     warnings.simplefilter("ignore", DeprecationWarning)
     from starlette.testclient import TestClient
 
@@ -32,7 +32,7 @@ class Prediction:
 
 
 def predict(tokens: Sequence[Sequence[str]]) -> list[Prediction]:
-    """A stand-in for a trained run: `call` is an intent, and capitalised words are contacts."""
+    """A mock of a trained run: `call` is an intent, and capitalised words are contacts."""
     return [
         Prediction(
             "call" if "call" in words else "other",
@@ -63,7 +63,7 @@ def client(client_of: ClientOf) -> TestClient:
 
 @pytest.fixture
 def logged() -> Iterator[io.StringIO]:
-    """Everything that the service logs, as it would be written."""
+    """Everything that the service logs."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())

@@ -1,4 +1,4 @@
-"""The token: needed for everything but a health check, and only the right one will do."""
+"""Every path but the health check requires the correct token."""
 
 import base64
 

@@ -1,4 +1,4 @@
-"""Limits hold while a body arrives, while work runs, and while others wait."""
+"""Limits on body size, processing time and concurrent requests."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from tests.serve.conftest import ClientOf, Prediction
 
 from sottovoce.serve.app import create_app
 from sottovoce.serve.limits import BodyLimit, Deadline, Workers
-from sottovoce.serve.problems import Refused
+from sottovoce.serve.problems import RequestError
 from sottovoce.serve.settings import Settings
 
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -69,7 +69,7 @@ def test_a_body_without_end_is_not_read_to_its_end() -> None:
     status, body = asyncio.run(answer_of(limited(), receive))
     assert status == 413
     assert asked == 11
-    assert json.loads(body)["error"] == "A body may have 100 bytes at most."
+    assert json.loads(body)["error"] == "Expected a body of at most 100 bytes, got more."
 
 
 @pytest.mark.parametrize("length", ["101", "9" * 5000, "-1", "ten"])
@@ -127,10 +127,10 @@ def test_late_work_is_refused_and_waiting_work_is_never_begun() -> None:
             workers.run(first), workers.run(second), return_exceptions=True
         )
         release.set()
-        # Once the thread is free again, work runs as before.
+        # When the thread is free again, work runs as before.
         assert await workers.run(lambda _: "free") == "free"
         workers.close()
-        statuses = [each.status for each in results if isinstance(each, Refused)]
+        statuses = [each.status for each in results if isinstance(each, RequestError)]
         return statuses, begun.is_set()
 
     assert asyncio.run(scenario()) == ([504, 503], False)

@@ -1,4 +1,4 @@
-"""Neither logs nor error messages hold anything that a caller wrote."""
+"""Neither logs nor error messages contain anything from a request."""
 
 import io
 import json

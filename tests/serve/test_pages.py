@@ -1,4 +1,4 @@
-"""The pages load nothing from elsewhere, and the documentation describes every endpoint."""
+"""The pages load nothing from other servers, and the documentation describes every endpoint."""
 
 import re
 
@@ -13,7 +13,7 @@ def test_nothing_comes_from_elsewhere(client: TestClient, path: str) -> None:
     answer = client.get(path)
     assert answer.status_code == 200
     assert not re.search(r"https?://|@import|url\(", answer.text)
-    # The policy forbids scripts and styles inside a page.
+    # The policy forbids inline scripts and styles.
     assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son[a-z]+=", answer.text)
     assert ".innerHTML" not in answer.text
 

@@ -1,4 +1,4 @@
-"""The playground in a real browser: type, move the slider, and see the epsilon follow."""
+"""The playground in a real browser: typing and moving the slider update the epsilon."""
 
 import re
 import shutil
@@ -48,7 +48,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any, address: str) -> Iterator[Any]:
-    """The page with its first results; whatever it complains of fails the test."""
+    """The page with its first results; console errors fail the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
@@ -68,7 +68,7 @@ def _foreign(url: str, address: str) -> list[str]:
 
 
 def settled(page: Any, change: Any) -> None:
-    """Make a change and wait until the page has drawn once more."""
+    """Make a change and wait until the page has updated."""
     before = page.get_attribute("body", "data-round")
     change()
     page.wait_for_selector(f"body:not([data-round='{before}'])")
@@ -81,7 +81,7 @@ def epsilon(page: Any, strategy: str) -> float:
 
 
 def to(page: Any, value: float) -> None:
-    """Move the slider, as a hand would: the page hears of it by an event."""
+    """Move the slider and dispatch its input event."""
     page.eval_on_selector(
         "#amount",
         "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }",

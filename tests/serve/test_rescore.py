@@ -27,7 +27,7 @@ TUNED = Tuned(Weights(), Weights(bonus=0.1), 2.0)
 
 
 def said(client: int, turn: int) -> NBest:
-    """Everybody calls one person; now and then the recogniser hears somebody else."""
+    """Every client calls one person; sometimes the recogniser outputs another name."""
     mine, other = NAMES[client % 6], NAMES[(client + 1) % 6]
     heard = [other, mine] if turn % 3 == 2 else [mine, other]
     rows = tuple(Hypothesis(f"call {name}", am=-1 - 0.05 * rank) for rank, name in enumerate(heard))
@@ -73,7 +73,7 @@ def test_the_choices_are_those_of_the_library(rescorer: TestClient, folder: Path
     expected = rescore(LISTS, model, settings, TUNED, everybody).texts
     choices = answer.json()["choices"]
     assert {each["id"]: each["text"] for each in choices} == expected
-    # What was heard wrongly is put right by what the client said before.
+    # Earlier lists of the client correct the recognition error.
     assert any(each["text"] != each["first_pass"] for each in choices)
     assert all(len(each["scores"]) == 2 for each in choices)
 

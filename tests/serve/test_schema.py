@@ -1,4 +1,4 @@
-"""Schemathesis against the OpenAPI description: no request may break the service or its promises.
+"""Schemathesis against the OpenAPI description: no request crashes it or violates its schema.
 
 Left out is the check that every request of the right form is accepted: some are refused because of
 what they mean (an alpha and a beta above one), which a schema cannot say.
@@ -15,8 +15,8 @@ from sottovoce.serve.settings import Settings
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 
-# Patterns alone are quick, and a recipe that takes long is refused in time, as documented.
-# Large bodies have a status of their own, which the check of refused requests does not know.
+# The detector `patterns` is fast, and slow recipes reach the time limit, as documented.
+# Large bodies have status 413, which the check of rejected requests does not know.
 APP = create_app(Settings(detector="patterns", timeout=1.0, max_body=1 << 26), predict=predict)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -1,1 +1,1 @@
-"""The command line: one file a verb, and what several verbs share."""
+"""The command line: one file per verb, and `shared/` for code that several verbs use."""

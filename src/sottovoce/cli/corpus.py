@@ -1,4 +1,4 @@
-"""`sottovoce corpus`: make, convert, split and look at corpora."""
+"""`sottovoce corpus`: make, convert, split and inspect corpora."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ PART_NAMES = ("train", "valid", "dev", "test")
 
 @click.group()
 def corpus() -> None:
-    """Make, convert, split and look at corpora."""
+    """Make, convert, split and inspect corpora."""
 
 
 @corpus.command()
@@ -38,12 +38,20 @@ def corpus() -> None:
 @click.option("-o", "--output", required=True, help="File to write; - is standard output.")
 @click.option("--to", "target_format", type=Named(FORMATS), help=BY_NAME.format("output"))
 @click.option(
-    "--size", type=click.IntRange(min=1), default=10_000, show_default=True, help="Utterances."
+    "--size",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    help="Number of utterances.",
 )
+@click.option("--users", type=click.IntRange(min=1), help="Number of users [default: by size].")
 @click.option(
-    "--users", type=click.IntRange(min=1), help="Users who speak them [default: by size]."
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Random seed; equal seeds give equal corpora.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same corpus.")
 @json_option
 def make(
     domain: str,
@@ -54,10 +62,10 @@ def make(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Write a synthetic corpus of DOMAIN: communication, health, video, or a grammar of your own.
+    """Write a synthetic corpus of DOMAIN: communication, health, video, or your own grammar.
 
-    A grammar is a TOML file of sample utterances, slots and their values; nobody in particular
-    speaks them.
+    A grammar is a TOML file of sample utterances, slots and slot values. Its utterances have no
+    users.
 
     \b
     Examples:
@@ -68,12 +76,14 @@ def make(
 
     if domain.endswith(GRAMMAR):
         if users is not None:
-            raise InvalidInput("Expected users with a built-in domain, got them with a grammar.")
+            raise InvalidInput(
+                "Expected --users only with a built-in domain, got them with a grammar."
+            )
         drawn = Samples.load(domain).utterances(size, seed)
         write(output, track(drawn, "Making", unit="utterances", total=size), target_format)
     elif (target_format or format_of(output)) == "jsonl":
-        with progress("Making", unit="utterances", total=size) as tell:
-            write_jsonl(output, domain, size=size, users=users, seed=seed, progress=tell)
+        with progress("Making", unit="utterances", total=size) as update:
+            write_jsonl(output, domain, size=size, users=users, seed=seed, progress=update)
     else:
         made = generate(domain, size=size, users=users, seed=seed)
         write(output, track(made, "Making", unit="utterances", total=size), target_format)
@@ -92,8 +102,8 @@ def convert(
 ) -> None:
     """Convert the corpus IN (- is standard input) to another format.
 
-    The columns named are those of the input if it is a table, else those of the output. Plain
-    text holds the words alone; every other format keeps labels, intents and users too.
+    Column options apply to the input if it is a table, else to the output. Plain text keeps only
+    the words; every other format also keeps labels, intents and users.
 
     \b
     Examples:
@@ -119,15 +129,22 @@ def convert(
     metavar="FOLDER",
     help="Folder for train.jsonl, valid.jsonl and test.jsonl.",
 )
-@click.option("--ratios", default="45:5:50", show_default=True, help="Sizes of train:valid:test.")
+@click.option(
+    "--ratios", default="45:5:50", show_default=True, help="Relative sizes of train:valid:test."
+)
 @click.option(
     "--by",
     type=click.Choice(("id", "user", "text")),
     default="id",
     show_default=True,
-    help="What is never found on two sides.",
+    help="Key that never occurs in two parts.",
 )
-@click.option("--salt", default=SALT, show_default=True, help="Another salt, another split.")
+@click.option(
+    "--salt",
+    default=SALT,
+    show_default=True,
+    help="Salt of the hash; another salt gives another split.",
+)
 @reading_options
 @json_option
 def split(
@@ -135,8 +152,8 @@ def split(
 ) -> None:
     """Split the corpus IN into training, validation and test parts.
 
-    Each record is sent to its part by a hash of its own id (or of its user, or its words), so the
-    split can be repeated anywhere, and adding records never moves others.
+    A hash of the id (or of the user, or of the text) determines the part of a record. The split is
+    reproducible, and adding records never moves others.
 
     \b
     Example:
@@ -160,7 +177,7 @@ def split(
     _report(result, f"Wrote {shares} to {folder}.", output, as_json)
     for part in PARTS:
         if not sizes[part]:
-            click.echo(f"Warning: {part} is empty; there was too little to split.", err=True)
+            click.echo(f"Warning: {part} is empty; the corpus is too small to split.", err=True)
 
 
 @corpus.command()
@@ -168,10 +185,10 @@ def split(
 @reading_options
 @json_option
 def show(sources: tuple[str, ...], as_json: bool, **reading: Any) -> None:
-    """Print what there is in PATHS: files, or folders that hold train, valid and test.
+    """Print statistics of PATHS: files, or folders with train, valid and test.
 
-    Size, users, intents, slots, lengths, the growth of the vocabulary, and the utterances that
-    occur in more than one part.
+    Size, users, intents, slots, lengths, vocabulary growth, and utterances that occur in more than
+    one part.
 
     \b
     Examples:
@@ -204,14 +221,14 @@ def show(sources: tuple[str, ...], as_json: bool, **reading: Any) -> None:
 
 @contextmanager
 def _folder(path: str) -> Iterator[Path]:
-    """The folder, made if it is not there, and removed again if nothing came of it."""
+    """The folder, created if missing, and removed again on failure."""
     if path == "-":
-        raise InvalidInput("Expected a folder to write, got -, standard output.")
+        raise InvalidInput("Expected a folder to write, got - (standard output).")
     folder = Path(path)
-    made = not folder.exists()
+    created = not folder.exists()
     folder.mkdir(exist_ok=True)
     with ExitStack() as undo:
-        if made:
+        if created:
             undo.callback(folder.rmdir)
         yield folder
         undo.pop_all()
@@ -239,7 +256,7 @@ def _parts_of(folder: Path) -> list[Path]:
             if part in files:
                 raise InvalidInput(
                     f"Expected one file for {part} in {folder}, got {files[part].name} and "
-                    f"{file.name}; name the files."
+                    f"{file.name}: name the files instead."
                 )
             files[part] = file
     if not files:
@@ -250,7 +267,7 @@ def _parts_of(folder: Path) -> list[Path]:
 
 
 def _report(result: dict[str, Any], sentence: str, output: str, as_json: bool) -> None:
-    """Say what was done; on stderr when stdout holds the corpus itself."""
+    """Print the result; on stderr if stdout holds the corpus."""
     if as_json:
         print_json(result, err=output == "-")
     else:

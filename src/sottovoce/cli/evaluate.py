@@ -1,4 +1,4 @@
-"""`sottovoce evaluate`: how well one corpus of labels agrees with another, and how sure that is."""
+"""`sottovoce evaluate`: scores of predicted labels, with confidence intervals."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.metrics.registry import DISPLAY_NAMES
 
-# Counting needs numpy, which takes its time to load: not for a page of help.
+# The metrics import numpy, which is too slow for `--help`.
 if TYPE_CHECKING:
     from sottovoce.nlu.metrics import Change, Interval, SpanCounts
 
@@ -19,13 +19,21 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("reference")
 @click.argument("hypothesis")
-@click.option("--by-slot", is_flag=True, help="Also precision, recall and F1 of each slot type.")
+@click.option(
+    "--by-slot", is_flag=True, help="Also print precision, recall and F1 of each slot type."
+)
 @click.option("--metric", "metrics", multiple=True, metavar="NAME",
-              help="Another metric, such as slot_precision; repeatable.")  # fmt: skip
-@click.option("--intervals", "with_intervals", is_flag=True, help="Put intervals into the JSON.")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the intervals.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the resampling.")
-@click.option("--baseline", metavar="CORPUS", help="Other hypotheses to compare these with.")
+              help="Additional metric, such as slot_precision; repeatable.")  # fmt: skip
+@click.option("--intervals", "with_intervals", is_flag=True, help="Add intervals to the JSON.")
+@click.option(
+    "--confidence",
+    type=float,
+    default=0.95,
+    show_default=True,
+    help="Confidence level of the intervals.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap.")
+@click.option("--baseline", metavar="CORPUS", help="Predictions to compare with.")
 @reading_options
 @json_option
 def evaluate(
@@ -53,7 +61,9 @@ def evaluate(
     from sottovoce.nlu.metrics import count, intervals, paired_change, spans_by_type
 
     if [reference, hypothesis, baseline].count("-") > 1:
-        raise InvalidInput("Expected one corpus from standard input at most, got - twice.")
+        raise InvalidInput(
+            "Expected at most one corpus from standard input, got - twice: use files."
+        )
     right, guess = (_read(path, reading) for path in (reference, hypothesis))
     counts = count(right, guess, metrics=metrics)
     scores = counts.to_json()
@@ -86,7 +96,7 @@ def _read(path: str, reading: Mapping[str, Any]) -> Sequence[Utterance]:
 
 
 def _change(change: "Change") -> dict[str, Any]:
-    """With nothing to be relative to there is no relative change: JSON has no infinity."""
+    """The relative change is null if the baseline is 0: JSON has no infinity."""
     relative = change.relative
     return {
         "difference": change.difference,
@@ -145,7 +155,7 @@ def _print(
             table.add_column(heading, justify="right")
         for name, each in types.items():
             shares = [f"{100 * x:.2f}" for x in (each.precision, each.recall, each.f1)]
-            # A name is text of a file, not markup.
+            # A slot name comes from a file and must not be parsed as markup.
             table.add_row(Text(printable(name)), *shares, f"{each.reference:,}")
         console.print(table)
 

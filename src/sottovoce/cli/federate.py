@@ -11,6 +11,7 @@ import click
 
 from sottovoce.cli.lm import load_vocabulary
 from sottovoce.cli.shared.console import json_option, print_json, progress
+from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.cli.shared.named import Named
 from sottovoce.cli.shared.statements import print_statement
 from sottovoce.errors import InvalidInput
@@ -51,60 +52,68 @@ def _choice(*options: str) -> click.Choice[str]:
 @click.argument("nbest")
 @click.option("-o", "--output", "folder", required=True, help="Folder for marginals and run.json.")
 @click.option(
-    "--vocabulary", required=True, help="Public words: a vocabulary.json, or an lm folder."
+    "--vocabulary", required=True, help="Public vocabulary: a vocabulary.json or an lm folder."
 )
 @click.option("--from", "source_format", type=Named(FORMATS), default="jsonl",
-              show_default=True, help="Format of the lists.")  # fmt: skip
-@click.option("--rounds", type=int, default=10, show_default=True, help="Rounds of federation.")
+              show_default=True, help="Format of the N-best lists.")  # fmt: skip
+@click.option("--rounds", type=int, default=10, show_default=True, help="Number of rounds.")
 @click.option("--noise", type=_choice(*Noise, "none"), default="discrete-laplace",
-              show_default=True, help="The noise on the counts.")  # fmt: skip
-@click.option("--epsilon", type=float, help="Calibrate the noise for this guarantee.")
-@click.option("--scale", type=float, help="Or: the noise itself, in counts.")
-@click.option("--delta", type=float, default=0.0, show_default=True, help="Of the guarantee.")
+              show_default=True, help="Noise distribution.")  # fmt: skip
+@click.option("--epsilon", type=float, help="Calibrate the noise to this epsilon.")
+@click.option("--scale", type=float, help="Noise scale in counts, instead of --epsilon.")
+@click.option("--delta", type=float, default=0.0, show_default=True, help="Delta of the guarantee.")
 @click.option("--unit", type=_choice(Unit.UTTERANCE, Unit.USER), default="utterance",
-              show_default=True, help="Whose presence is protected.")  # fmt: skip
-@click.option("--mass-cap", type=float, help="Most words of a user, with --unit user.")
-@click.option("--word-cap", type=float, help="Most of one word of a user.")
+              show_default=True, help="Unit of privacy.")  # fmt: skip
+@click.option("--mass-cap", type=float,
+              help="Maximum total count of a user, with --unit user.")  # fmt: skip
+@click.option("--word-cap", type=float, help="Maximum count of a user for one word.")
 @click.option("--cap", type=_choice(*Cap), default="lifetime", show_default=True,
-              help="Caps once for good, or anew in every round.")  # fmt: skip
+              help="Apply caps over all rounds, or to each round.")  # fmt: skip
 @click.option("--release", type=_choice(*Release), default="increments", show_default=True,
-              help="What is new, or everything so far as in the paper.")  # fmt: skip
+              help="Release new counts only, or all counts so far, as in the paper.")  # fmt: skip
 @click.option("--sampling-rate", type=float, default=1.0, show_default=True,
-              help="Share of clients in a round; below 1 it amplifies Laplace noise.")  # fmt: skip
-@click.option("--sigma", type=float, default=1.0, show_default=True, help="Width of the kernel.")
-@click.option("--nbest-size", type=int, default=5, show_default=True, help="Hypotheses counted.")
+              help="Client sampling rate; amplifies privacy with Laplace noise.")  # fmt: skip
+@click.option(
+    "--sigma", type=float, default=1.0, show_default=True, help="Width of the rank kernel."
+)
+@click.option(
+    "--nbest-size", type=int, default=5, show_default=True, help="Hypotheses counted per utterance."
+)
 @click.option("--max-words", type=int, default=20, show_default=True,
-              help="Words counted in a hypothesis.")  # fmt: skip
+              help="Words counted per hypothesis.")  # fmt: skip
 @click.option("--kernel", type=_choice(*Kernel), default="normalised", show_default=True,
-              help="Rank weights as they are, or summing to 1.")  # fmt: skip
-@click.option("--repeats", is_flag=True, help="Count a word as often as a hypothesis has it.")
+              help="Rank weights: raw, or normalised to sum to 1.")  # fmt: skip
+@click.option("--repeats", is_flag=True, help="Count repeated words of a hypothesis repeatedly.")
 @click.option("--denoise", type=_choice(*DENOISERS),
-              help="From noisy counts to shares [default: project, for pairs keep].")  # fmt: skip
-@click.option("--pairs-of", help="Folder of an earlier run: count pairs of its words.")
+              help="Denoising of the counts [default: project; keep for pairs].")  # fmt: skip
+@click.option(
+    "--pairs-of", help="Folder of an earlier run: count pairs of its most frequent words."
+)
 @click.option("--pair-words", type=int, default=200, show_default=True,
-              help="How many words of that run make pairs.")  # fmt: skip
+              help="Number of words of that run to form pairs from.")  # fmt: skip
 @click.option("--runner", type=_choice("in-process", "flower"),
-              help="Flower's simulation, or plain [default: flower if installed].")  # fmt: skip
+              help="Flower's simulation or in process [default: flower if installed].")  # fmt: skip
 @click.option("--secure-aggregation", is_flag=True,
-              help="The server sees sums only: SecAgg+, three clients or more.")  # fmt: skip
+              help="SecAgg+: the server sees only sums; needs at least three clients.")  # fmt: skip
 @click.option("--plausible-mass", type=float, default=PLAUSIBLE_MASS, show_default=True,
-              help="Most words that an honest client sends in a round.")  # fmt: skip
+              help="Reject contributions with more words per round than this.")  # fmt: skip
 @click.option("--ledger",
-              help="Ledger of earlier runs about the same people, to go on in.")  # fmt: skip
-@click.option("--minimum-clients", type=int, default=1, show_default=True,
-              help="A round with fewer contributions is not released.")  # fmt: skip
-@click.option("--seed", type=int, help="For tests: repeatable noise and sampling.")
+              help="Ledger of earlier runs on the same users, to continue.")  # fmt: skip
+@click.option("--min-clients", "minimum_clients", type=int, default=1, show_default=True,
+              help="Do not release rounds with fewer contributions.")  # fmt: skip
+@deprecated_option("--minimum-clients", "--min-clients", parameter="minimum_clients", type=int)
+@click.option("--seed", type=int, help="For tests: repeatable noise and sampling; no guarantee.")
 @json_option
 def federate(
     nbest: str, folder: str, vocabulary: str, source_format: str, as_json: bool, **options: Any
 ) -> None:
-    """Word marginals of all clients in NBEST, released with noise, and what that costs.
+    """Release noisy word marginals over all clients in NBEST, with their guarantee.
 
-    FOLDER must be new. What may be shared is at its top; exact numbers of clients and utterances,
-    what was refused, and times are in its private folder.
+    FOLDER must be new. Its top level may be shared; exact numbers of clients and utterances,
+    rejected contributions and timings are in its private folder.
 
-    With --pairs-of, pairs of the words that an earlier run found most: --epsilon is then what this
-    run adds, and the printed guarantee is of both together.
+    With --pairs-of, count pairs of the most frequent words of an earlier run: --epsilon is then
+    the cost of this run alone, and the printed guarantee covers both runs.
 
     \b
     Example: sottovoce federate heard.jsonl --vocabulary lm/ --epsilon 1 -o marginals/
@@ -143,12 +152,12 @@ def federate(
         print_statement(Statement(claimed=claimed, guarantee=guarantee))
     else:
         click.echo(str(guarantee))
-    click.echo(f"Marginals are in {folder}; what is in {Path(folder, PRIVATE)} is not for sharing.")
+    click.echo(f"Marginals are in {folder}; do not share {Path(folder, PRIVATE)}.")
 
 
 @dataclass(frozen=True)
 class _Earlier:
-    """What an earlier run released, and what that cost."""
+    """The marginals of an earlier run, and their cost."""
 
     folder: Path
     marginals: Marginals
@@ -158,19 +167,23 @@ class _Earlier:
     @classmethod
     def of(cls, folder: str, output: str) -> "_Earlier":
         if Path(folder).resolve() == Path(output).resolve():
-            raise InvalidInput("Expected another folder for pairs than that of the words.")
+            raise InvalidInput(
+                "Expected another folder for pairs than for the words: change --output."
+            )
         try:
             run = json.loads(Path(folder, "run.json").read_bytes())
             marginals = Marginals.load(Path(folder, MARGINALS))
-            # What the words cost comes along, so both copies of it are read, and neither is empty.
+            # The cost of the words carries over. Read both copies of the ledger; none may be empty.
             paid = Ledger.from_json(run["ledger"]).union(
                 Ledger.from_json(marginals.about["ledger"])
             )
             if not paid.entries or marginals.about["of"] != marginals.digest:
-                raise ValueError("its marginals are not those that its ledger paid for")
+                raise ValueError("its marginals do not match its ledger")
             found = cls(Path(folder), marginals, paid.to_json(), run["claimed"])
         except (OSError, ValueError, LookupError, TypeError) as problem:
-            raise InvalidInput(f"Expected a run of federate in {folder}: {problem}") from problem
+            raise InvalidInput(
+                f"Expected a run of federate in {folder}, got: {problem}"
+            ) from problem
         if any(" " in word for word in marginals.words):
             raise InvalidInput(f"Expected a run that released words in {folder}, got one of pairs.")
         return found
@@ -178,7 +191,7 @@ class _Earlier:
 
 @dataclass(frozen=True)
 class _Job:
-    """What either runner is given."""
+    """The input of both runners."""
 
     lists: list[NBest]
     words: Vocabulary
@@ -190,12 +203,12 @@ class _Job:
 
     @property
     def carried(self) -> dict[str, Any] | None:
-        """The ledger of the earlier run, whose cost comes along; what is there counts once."""
+        """The ledger of the earlier run, whose cost carries over; shared entries count once."""
         return self.earlier.ledger if self.earlier else None
 
 
 def _ledger(options: dict[str, Any], earlier: _Earlier | None) -> Path | None:
-    """The file to spend in, where it is not a new one: pairs go on where their words were paid."""
+    """An existing ledger to continue, if any: pairs continue the ledger of their words."""
     if options["ledger"]:
         return Path(options["ledger"])
     if earlier is not None and (earlier.folder / LEDGER).exists():
@@ -212,7 +225,7 @@ def _in_process(job: _Job, options: dict[str, Any], started: float) -> None:
             folder,
             ledger,
         ),
-        progress("Federating", unit="rounds", total=options["rounds"]) as tell,
+        progress("Federating", unit="rounds", total=options["rounds"]) as update,
     ):
         server = server_for(
             job.words,
@@ -232,8 +245,8 @@ def _in_process(job: _Job, options: dict[str, Any], started: float) -> None:
             key=key,
         ):
             reports.append(report)
-            tell(report.number)
-            _tell_refusals(report)
+            update(report.number)
+            _print_rejected(report)
         job.publication.write(folder, server, reports, seeded=seed is not None, started=started)
 
 
@@ -248,10 +261,10 @@ def _in_flower(job: _Job, options: dict[str, Any], _started: float) -> None:
         "--runner in-process starts at once.",
         err=True,
     )
-    # Simulated nodes read files; what people said does not stay beside what may be published.
+    # Simulated nodes read files. Private text must not stay next to the public output.
     with (
         tempfile.TemporaryDirectory() as private,
-        progress("Federating", unit="rounds", total=options["rounds"]) as tell,
+        progress("Federating", unit="rounds", total=options["rounds"]) as update,
     ):
         job.words.save(Path(private, "vocabulary.json"))
         write_nbest(Path(private, "nbest.jsonl"), job.lists)
@@ -276,14 +289,14 @@ def _in_flower(job: _Job, options: dict[str, Any], _started: float) -> None:
         )
 
         def on_round(report: RoundReport) -> None:
-            tell(report.number)
-            _tell_refusals(report)
+            update(report.number)
+            _print_rejected(report)
 
         running.simulate(settings, clients=clients, on_round=on_round)
 
 
-def _tell_refusals(report: RoundReport) -> None:
-    """On the operator's terminal, and in no file that may be shared."""
+def _print_rejected(report: RoundReport) -> None:
+    """Print rejected contributions to the terminal only; no public file contains them."""
     if report.refused or not report.released:
         click.echo(report.sentence, err=True)
 
@@ -300,8 +313,8 @@ def _runner(options: dict[str, Any]) -> str:
         raise InvalidInput("Expected Flower to be installed: pip install 'sottovoce[flower]'.")
     if chosen == "in-process" and options["secure_aggregation"]:
         raise InvalidInput(
-            "Expected --runner flower with --secure-aggregation: in one process there is nobody "
-            "to hide a contribution from."
+            "Expected --runner flower with --secure-aggregation: a single process sees every "
+            "contribution anyway."
         )
     return chosen
 
@@ -310,9 +323,9 @@ def _plan(options: dict[str, Any]) -> ReleasePlan:
     noise = Noise.LAPLACE if options["noise"] == "none" else Noise(options["noise"])
     if options["noise"] == "none":
         if options["epsilon"] is not None or options["scale"] is not None:
-            raise InvalidInput("Expected no --epsilon or --scale without noise.")
+            raise InvalidInput("Expected no --epsilon or --scale with --noise none: drop them.")
     elif (options["epsilon"] is None) == (options["scale"] is None):
-        raise InvalidInput("Expected either --epsilon or --scale, and not both.")
+        raise InvalidInput("Expected exactly one of --epsilon and --scale.")
     sampled = options["sampling_rate"] < 1 and noise in (Noise.LAPLACE, Noise.DISCRETE_LAPLACE)
     increments = Release(options["release"]) is Release.INCREMENTS
     plan = ReleasePlan(
@@ -322,7 +335,7 @@ def _plan(options: dict[str, Any]) -> ReleasePlan:
             kernel=Kernel(options["kernel"]),
             max_words=options["max_words"],
             distinct=not options["repeats"],
-            # Secure sums are exact for whole numbers only.
+            # Secure aggregation is exact only for integers.
             integer=noise in _DISCRETE or options["secure_aggregation"],
             order=2 if options["pairs_of"] else 1,
         ),

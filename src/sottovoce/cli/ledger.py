@@ -1,4 +1,4 @@
-"""`sottovoce ledger`: what a ledger says, whether it is whole, and several of them as one."""
+"""`sottovoce ledger`: show, verify and merge privacy ledgers."""
 
 import sys
 from pathlib import Path
@@ -7,26 +7,26 @@ from typing import Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, printable
-from sottovoce.cli.shared.ledger_files import Found, places, read_ledgers
+from sottovoce.cli.shared.ledger_files import StoredLedger, ledger_paths, read_ledgers
 from sottovoce.errors import InvalidInput, LedgerDamaged
 from sottovoce.privacy.guarantee import Guarantee, Unit
 from sottovoce.privacy.ledger import Ledger
 
-_NO_DELTA = "No delta was given and the ledger has no budget: add --delta for the guarantee."
-_OPEN = "open: it was not closed, so there may have been more"
+_NO_DELTA = "The ledger has no budget: add --delta for the guarantee."
+_OPEN = "not closed, so there may have been more"
 
 files_argument = click.argument("files", metavar="FILES...", nargs=-1, required=True)
 delta_option = click.option(
-    "--delta", type=float, help="Of the guarantee. [default: that of the budget]"
+    "--delta", type=float, help="Delta of the guarantee [default: that of the budget]."
 )
 population_option = click.option(
-    "--population", type=int, help="The public number of units, which delta is judged against."
+    "--population", type=int, help="Public number of units, to check delta against."
 )
 
 
 @click.group()
 def ledger() -> None:
-    """What was spent, whether the ledger is whole, and several ledgers as one."""
+    """Show, verify and merge privacy ledgers."""
 
 
 @ledger.command()
@@ -37,7 +37,7 @@ def ledger() -> None:
 def show(
     files: tuple[str, ...], delta: float | None, population: int | None, as_json: bool
 ) -> None:
-    """Tell what is in ledgers, in plain words, and what it guarantees.
+    """Print the entries of ledgers in words, and their guarantees.
 
     FILES are ledger files, a run.json, checkpoints, or run folders.
 
@@ -45,32 +45,34 @@ def show(
     Example:
       sottovoce ledger show run/ledger.jsonl --delta 1e-5
     """
-    found = [each for path in files for place in places(Path(path)) for each in read_ledgers(place)]
-    told = [(each, _guarantee(each.ledger, delta, population)) for each in found]
+    found = [
+        each for path in files for place in ledger_paths(Path(path)) for each in read_ledgers(place)
+    ]
+    rows = [(each, _guarantee(each.ledger, delta, population)) for each in found]
     if as_json:
-        print_json([_as_json(each) | {"guarantee": _json(said)} for each, said in told])
+        print_json([_as_json(each) | {"guarantee": _json(given)} for each, given in rows])
         return
-    for each, said in told:
-        _print_ledger(each, said)
+    for each, given in rows:
+        _print_ledger(each, given)
 
 
 @ledger.command()
 @files_argument
 @json_option
 def verify(files: tuple[str, ...], as_json: bool) -> None:
-    """Check that ledgers are whole, and that copies of one ledger agree.
+    """Check that ledgers are complete, and that copies of a ledger agree.
 
-    FILES are ledger files and their copies: a run.json, checkpoints, or whole run folders. Exit
-    code 1: a ledger is damaged, or a file has lost what a copy still has.
+    FILES are ledger files and their copies: a run.json, checkpoints, or run folders. Exit code 1:
+    a ledger is damaged, or a file lacks entries that a copy has.
 
     \b
     Example:
       sottovoce ledger verify run/
     """
-    found: list[Found] = []
+    found: list[StoredLedger] = []
     problems: list[str] = []
     for path in files:
-        for place in places(Path(path)):
+        for place in ledger_paths(Path(path)):
             try:
                 found += read_ledgers(place)
             except LedgerDamaged as problem:
@@ -100,11 +102,11 @@ def verify(files: tuple[str, ...], as_json: bool) -> None:
 
 @ledger.command()
 @files_argument
-@click.option("-o", "--output", help="Write the sum as a new ledger file.")
+@click.option("-o", "--output", help="Write the merged ledger to a new file.")
 @click.option(
     "--unit",
     type=click.Choice([unit.value for unit in Unit]),
-    help="Which ledger of a release to take, where a file has one for each unit.",
+    help="Ledger to read from a release that has one for each unit.",
 )
 @delta_option
 @population_option
@@ -117,10 +119,10 @@ def merge(
     population: int | None,
     as_json: bool,
 ) -> None:
-    """Add up ledgers about the same people: what all the releases together cost.
+    """Merge ledgers about the same people: the total cost of all releases.
 
-    Copies of one ledger count once; if they went different ways, every way counts. Ledgers of the
-    workers of one training are shares of the same steps.
+    Copies of a ledger count once; if copies diverge, every branch counts. Ledgers of the workers of
+    one training describe shares of the same steps.
 
     \b
     Example:
@@ -129,25 +131,28 @@ def merge(
     from sottovoce.privacy.ledgers.merging import compose
 
     chosen = [each for path in files for each in _of_unit(Path(path), unit)]
-    whole = compose((each.name, each.ledger) for each in chosen)
-    said = _guarantee(whole.ledger, delta, population)
+    merged_ledger = compose((each.name, each.ledger) for each in chosen)
+    guarantee = _guarantee(merged_ledger.ledger, delta, population)
     if output is not None:
-        whole.ledger.save(output)
-    merged = Found(output or "merged", whole.ledger, is_file=False)
+        merged_ledger.ledger.save(output)
+    merged = StoredLedger(output or "merged", merged_ledger.ledger, is_file=False)
     notes = [note for each in chosen for note in each.notes]
     if as_json:
         print_json(
-            _as_json(merged) | {"how": [*whole.how], "notes": notes, "guarantee": _json(said)}
+            _as_json(merged)
+            | {"how": [*merged_ledger.how], "notes": notes, "guarantee": _json(guarantee)}
         )
         return
-    for sentence in (*whole.how, *notes):
+    for sentence in (*merged_ledger.how, *notes):
         click.echo(printable(sentence))
-    _print_ledger(merged, said)
+    _print_ledger(merged, guarantee)
 
 
-def _of_unit(path: Path, unit: str | None) -> list[Found]:
+def _of_unit(path: Path, unit: str | None) -> list[StoredLedger]:
     if path.is_dir():
-        raise InvalidInput(f"Expected ledger files to add up, got the folder {path}.")
+        raise InvalidInput(
+            f"Expected ledger files to merge, got the folder {path}: name its files."
+        )
     found = read_ledgers(path)
     if unit is not None:
         found = [each for each in found if each.ledger.unit == unit]
@@ -159,8 +164,8 @@ def _of_unit(path: Path, unit: str | None) -> list[Found]:
     return found
 
 
-def _compare(found: list[Found]) -> tuple[list[str], list[str]]:
-    """What every two copies of one ledger say of each other: agreements and problems."""
+def _compare(found: list[StoredLedger]) -> tuple[list[str], list[str]]:
+    """Compare all pairs of copies of a ledger; return agreements and problems."""
     agreements, problems = [], []
     for place, one in enumerate(found):
         for other in found[place + 1 :]:
@@ -171,12 +176,13 @@ def _compare(found: list[Found]) -> tuple[list[str], list[str]]:
                 older, newer = other, one
             if not newer.ledger.includes(older.ledger):
                 problems.append(
-                    f"{one.name} and {other.name} are copies of one ledger that went different "
-                    "ways; add up both with sottovoce ledger merge"
+                    f"{one.name} and {other.name} are copies of one ledger that diverged; merge "
+                    "both with sottovoce ledger merge"
                 )
             elif older.is_file and not newer.is_file and not older.ledger.includes(newer.ledger):
                 problems.append(
-                    f"{older.name} lacks what its copy in {newer.name} has: it was cut or put back"
+                    f"{older.name} lacks entries of its copy in {newer.name}: it was truncated or "
+                    "rolled back"
                 )
             else:
                 agreements.append(f"{newer.name} includes {older.name}.")
@@ -184,9 +190,9 @@ def _compare(found: list[Found]) -> tuple[list[str], list[str]]:
 
 
 def _state(ledger: Ledger) -> str:
-    whole = "hashes match" if ledger.id is not None else "no hashes at the beginning"
+    whole = "hashes match" if ledger.id is not None else "first records have no hashes"
     interrupted = (
-        f"; opened again {ledger.interruptions} times without having been closed"
+        f"; reopened {ledger.interruptions} times without being closed"
         if ledger.interruptions
         else ""
     )
@@ -200,11 +206,11 @@ def _guarantee(ledger: Ledger, delta: float | None, population: int | None) -> G
     return ledger.guarantee(delta, population=population)
 
 
-def _json(said: Guarantee | None) -> dict[str, Any] | None:
-    return None if said is None else said.to_json()
+def _json(guarantee: Guarantee | None) -> dict[str, Any] | None:
+    return None if guarantee is None else guarantee.to_json()
 
 
-def _as_json(found: Found) -> dict[str, Any]:
+def _as_json(found: StoredLedger) -> dict[str, Any]:
     from sottovoce.report.entries import rows
 
     ledger = found.ledger
@@ -227,7 +233,7 @@ def _as_json(found: Found) -> dict[str, Any]:
     }
 
 
-def _print_ledger(found: Found, said: Guarantee | None) -> None:
+def _print_ledger(found: StoredLedger, guarantee: Guarantee | None) -> None:
     from sottovoce.report.entries import rows
 
     ledger = found.ledger
@@ -238,5 +244,5 @@ def _print_ledger(found: Found, said: Guarantee | None) -> None:
         details = f" ({'; '.join(row.details)})" if row.details else ""
         click.echo(printable(f"  {row.times:,} x {row.what}{details}"))
     if not ledger.entries:
-        click.echo("  nothing was spent")
-    click.echo(printable(str(said)) if said is not None else _NO_DELTA)
+        click.echo("  no entries")
+    click.echo(printable(str(guarantee)) if guarantee is not None else _NO_DELTA)

@@ -1,4 +1,4 @@
-"""`sottovoce lm`: background language models from public text."""
+"""`sottovoce lm`: train background language models on public text."""
 
 import time
 from itertools import chain
@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, progress
+from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.corpora.lines import LINE_LIMIT, Problems, open_bytes, text_lines
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.language_model import (
@@ -21,12 +22,12 @@ from sottovoce.personalize.lm.ngram.training import perplexity, train_ngram
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.lists import normal_text
 
-_CALLED = {"ngram": "an n-gram model", "transformer": "a Transformer"}
+_KIND_NAMES = {"ngram": "an n-gram model", "transformer": "a Transformer"}
 
 
 @click.group()
 def lm() -> None:
-    """Background language models from public text."""
+    """Train background language models on public text."""
 
 
 @lm.command()
@@ -39,20 +40,23 @@ def lm() -> None:
     show_default=True,
     help="Kneser-Ney n-gram, or the paper's Transformer (needs torch).",
 )
-@click.option("--order", type=int, default=4, show_default=True, help="Words of an n-gram.")
-@click.option("--size", type=int, default=20_000, show_default=True, help="Words to keep.")
-@click.option("--listed", help="File with further public words, one a line.")
-@click.option("--valid", help="Text to measure perplexity on [default: every 50th line].")
-@click.option("--epochs", type=int, default=3, show_default=True, help="Of the Transformer.")
+@click.option("--order", type=int, default=4, show_default=True, help="Order of the n-gram model.")
+@click.option("--vocabulary-size", type=int, default=20_000, show_default=True,
+              help="Most frequent words to keep.")  # fmt: skip
+@deprecated_option("--size", "--vocabulary-size", type=int)
+@click.option("--extra-words", help="File with more public words, one per line.")
+@deprecated_option("--listed", "--extra-words")
+@click.option("--valid", help="Validation text for perplexity [default: every 50th line].")
+@click.option("--epochs", type=int, default=3, show_default=True, help="Epochs of the Transformer.")
 @click.option("--batch-words", type=int, default=2048, show_default=True,
-              help="Words of a batch; fewer learn more from little text.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the Transformer.")
-@click.option("--as-is", is_flag=True, help="Keep capitals and punctuation.")
+              help="Words per batch; smaller batches help on small corpora.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the Transformer.")
+@click.option("--as-is", is_flag=True, help="Keep case and punctuation.")
 @json_option
 def train(
     texts: tuple[str, ...], folder: str, kind: str, as_json: bool, as_is: bool, **options: Any
 ) -> None:
-    """Train on public text, one utterance a line; a Transformer resumes where it stopped.
+    """Train on public text, one utterance per line. An interrupted Transformer training resumes.
 
     \b
     Example: sottovoce lm train public.txt.gz --kind ngram --order 4 -o lm/
@@ -65,9 +69,9 @@ def train(
         valid = lines[::50]
         train_part = [line for place, line in enumerate(lines) if place % 50]
     if not train_part:
-        raise InvalidInput(f"Expected public text in {', '.join(texts)}, found hardly any.")
-    listed = _lines(options["listed"], as_is) if options["listed"] else []
-    vocabulary = Vocabulary.from_text(train_part, options["size"], listed)
+        raise InvalidInput(f"Expected public text in {', '.join(texts)}, got at most one line.")
+    extra = _lines(options["extra_words"], as_is) if options["extra_words"] else []
+    vocabulary = Vocabulary.from_text(train_part, options["vocabulary_size"], extra)
     metrics: dict[str, Any] = {"lines": len(train_part), "words": len(vocabulary)}
     if kind == "ngram":
         model = train_ngram(train_part, vocabulary, options["order"])
@@ -80,8 +84,8 @@ def train(
         print_json({"folder": folder, "kind": kind, **metrics})
     else:
         click.echo(
-            f"Trained {_CALLED[kind]} of {metrics['words']:,} words on {metrics['lines']:,} lines; "
-            f"perplexity {metrics['valid_perplexity']:g}; saved in {folder}."
+            f"Trained {_KIND_NAMES[kind]} of {metrics['words']:,} words on {metrics['lines']:,} "
+            f"lines; perplexity {metrics['valid_perplexity']:g}; saved in {folder}."
         )
 
 
@@ -90,7 +94,7 @@ def train(
 @click.option("-o", "--output", "folder", required=True, help="Folder for the compiled model.")
 @json_option
 def compile_(model: str, folder: str, as_json: bool) -> None:
-    """Make an n-gram in MODEL load at once, for devices: mapped into memory, not read.
+    """Compile the n-gram model in MODEL into a memory-mapped format that loads instantly.
 
     MODEL is an ARPA file or a folder of `lm train`.
 
@@ -111,17 +115,16 @@ def compile_(model: str, folder: str, as_json: bool) -> None:
 @lm.command()
 @click.argument("model")
 @click.argument("text")
-@click.option("--vocabulary", help="Public words of a model of KenLM or Hugging Face.")
-@click.option("--kenlm", is_flag=True, help="Score an ARPA file by KenLM.")
-@click.option("--as-is", is_flag=True, help="Keep capitals and punctuation.")
+@click.option("--vocabulary", help="Public vocabulary for a KenLM or Hugging Face model.")
+@click.option("--kenlm", is_flag=True, help="Score an ARPA file with KenLM.")
+@click.option("--as-is", is_flag=True, help="Keep case and punctuation.")
 @json_option
 def score(
     model: str, text: str, vocabulary: str | None, kenlm: bool, as_is: bool, as_json: bool
 ) -> None:
-    """Log probability of every line of TEXT under the model in MODEL.
+    """Print the log probability of every line of TEXT under MODEL.
 
-    MODEL is a folder of `lm train`, an ARPA file, a binary file of KenLM, or a folder of Hugging
-    Face.
+    MODEL is a folder of `lm train`, an ARPA file, a KenLM binary, or a Hugging Face folder.
 
     \b
     Example: sottovoce lm score lm/ sentences.txt
@@ -137,7 +140,7 @@ def score(
 
 
 def load_vocabulary(path: str) -> Vocabulary:
-    """A vocabulary from its file, or from the folder of a model."""
+    """Load a vocabulary from its file or from a model folder."""
     inner = Path(path, "vocabulary.json")
     return Vocabulary.load(inner if Path(path).is_dir() else path)
 
@@ -155,7 +158,7 @@ def _train_transformer(
     model = TransformerLM(vocabulary)
     epochs = []
     words = sum(len(line.split()) + 1 for line in lines)
-    with progress("Training", unit="words of this epoch", total=words) as tell:
+    with progress("Training", unit="words of this epoch", total=words) as update:
         for report in train_transformer(
             model,
             lines,
@@ -166,7 +169,7 @@ def _train_transformer(
                 seed=options["seed"],
             ),
             checkpoint=Path(folder, "checkpoint.pt"),
-            on_words=tell,
+            on_words=update,
         ):
             epochs.append(round(report.valid_perplexity, 3))
             click.echo(f"Epoch {report.epoch}: perplexity {epochs[-1]:g}.", err=True)

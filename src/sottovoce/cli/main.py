@@ -1,4 +1,4 @@
-"""The command `sottovoce`: verbs load their module only when called, so `--help` stays instant."""
+"""The command `sottovoce`. Verbs import their modules only when used, so `--help` is fast."""
 
 import importlib
 import sys
@@ -50,11 +50,11 @@ class LazyVerbs(click.Group):
 @click.version_option(__version__, prog_name="sottovoce")
 @plugin_option
 def sottovoce() -> None:
-    """Private language understanding: release the text, train the model, know what it cost."""
+    """Private language understanding: release text, train models, and know the privacy cost."""
 
 
 def main() -> None:
-    """Run the command; an error that users can fix becomes one sentence and exit code 2."""
+    """Run the command; errors that users can fix print one line and exit with code 2."""
     try:
         sottovoce(standalone_mode=False)
     except click.exceptions.Exit as end:

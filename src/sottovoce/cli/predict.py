@@ -1,4 +1,4 @@
-"""`sottovoce predict`: intents and slots of utterances, by a trained run."""
+"""`sottovoce predict`: label utterances with a trained run."""
 
 import io
 import json
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run")
 @click.argument("source", metavar="[IN]", required=False)
-@click.option("--text", "texts", multiple=True, help="One utterance, instead of a file.")
-@click.option("-o", "--output", default="-", help="File for the predictions, as JSONL.")
+@click.option(
+    "--text", "texts", multiple=True, help="One utterance, instead of a file; repeatable."
+)
+@click.option("-o", "--output", default="-", help="File for the predictions, in JSONL.")
 @click.option("--from", "source_format", type=Named(FORMATS),
-              help="Format of the input [default: by the end of its name; text or jsonl for -].",
+              help="Format of the input [default: by file extension; text or jsonl for -].",
               )  # fmt: skip
 @click.option("--batch-size", type=click.IntRange(min=1), default=64, show_default=True,
-              help="Utterances at a time.")  # fmt: skip
+              help="Utterances per batch.")  # fmt: skip
 @click.option("--slot-probabilities", is_flag=True, help="Add the probability of every slot label.")
 @json_option
 def predict(
@@ -47,8 +49,8 @@ def predict(
 ) -> None:
     """Label utterances with the model in the folder RUN.
 
-    IN holds lines of text, JSONL, or any format of `corpus`; without it, or for -, it is standard
-    input. Predictions are JSONL that `corpus` and `evaluate` read.
+    IN holds lines of text, JSONL, or any format of `corpus`; the default and - are standard input.
+    Predictions are JSONL, which `corpus` and `evaluate` read.
 
     \b
     Examples:
@@ -68,11 +70,11 @@ def predict(
         return
     started = time.monotonic()
     count = 0
-    with text_output(output) as stream, progress("Predicting", unit="utterances") as tell:
+    with text_output(output) as stream, progress("Predicting", unit="utterances") as update:
         for count, (utterance, prediction) in enumerate(predicted, 1):
             record = to_record(utterance, prediction, slot_probabilities)
             stream.write(dump_object(record) + "\n")
-            tell(count)
+            update(count)
     if output != STANDARD_STREAM:
         seconds = round(time.monotonic() - started, 2)
         if as_json:
@@ -84,7 +86,7 @@ def predict(
 def to_record(
     utterance: Utterance, prediction: "Prediction", slot_probabilities: bool = False
 ) -> dict[str, Any]:
-    """One prediction as it is written."""
+    """One prediction as a JSON record."""
     record: dict[str, Any] = {
         "text": utterance.text,
         "tokens": list(utterance.tokens),
@@ -102,7 +104,7 @@ def to_record(
 def _predict(
     model: "JointModel", utterances: Iterable[Utterance], batch_size: int
 ) -> Iterator[tuple[Utterance, "Prediction"]]:
-    """Pair by pair, reading no more than a batch ahead."""
+    """Yield pairs, reading at most one batch ahead."""
     stream = iter(utterances)
     while batch := list(islice(stream, batch_size)):
         found = model.predict([u.tokens for u in batch], batch_size=batch_size)
@@ -116,7 +118,7 @@ def _of_source(source: str, source_format: str | None) -> Iterable[Utterance]:
 
 
 def _of_standard_input() -> Iterator[Utterance]:
-    """JSONL if it begins with a brace, lines of text otherwise."""
+    """JSONL if the input starts with a brace, else lines of text."""
     problems = Problems(name_of(STANDARD_STREAM), strict=True)
     empty = True
     with open_bytes(STANDARD_STREAM) as stream:
@@ -133,5 +135,5 @@ def _print(utterance: Utterance, prediction: "Prediction") -> None:
     click.echo(printable(utterance.text))
     click.echo(f"  intent: {printable(prediction.intent)} ({prediction.probability:.2f})")
     for slot in parse_of(utterance, prediction).slots:
-        said = json.dumps(printable(slot.value), ensure_ascii=False)
-        click.echo(f"  {printable(slot.name)}: {said}")
+        value = json.dumps(printable(slot.value), ensure_ascii=False)
+        click.echo(f"  {printable(slot.name)}: {value}")

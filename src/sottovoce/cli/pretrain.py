@@ -1,4 +1,4 @@
-"""`sottovoce pretrain`: an encoder from public text or from public labelled corpora."""
+"""`sottovoce pretrain`: train an encoder on public text or on public labelled corpora."""
 
 import sys
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json
+from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.cli.shared.training_progress import steps_bar, stopping
 from sottovoce.errors import InvalidInput
 
@@ -15,28 +16,32 @@ CHECKPOINT, RECORD = "checkpoint.pt", "pretraining.json"
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, type=click.Path(exists=True))
-@click.option("-o", "--output", "folder", required=True, help="Folder of the encoder.")
+@click.option("-o", "--output", "folder", required=True, help="Folder for the encoder.")
 @click.option(
     "--labelled",
     is_flag=True,
-    help="SOURCES are labelled corpora, files or folders of train, valid and test: learn to label "
-    "all of them, one pair of heads for each.",
+    help="SOURCES are labelled corpora (files, or folders with train, valid and test): train on "
+    "all of them, with one pair of heads each.",
 )
 @click.option(
     "--encoder",
-    help="What to start from: minilm, paper (4 layers x 312, untrained), a folder or a hub name "
-    "[default: paper; minilm with --labelled].",
+    help="Initial encoder: minilm, paper (4 layers of width 312, untrained), a folder or a hub "
+    "name [default: paper; minilm with --labelled].",
 )
-@click.option("--passes", type=click.IntRange(min=1), help="Over the material [default: 3; 2].")
+@click.option("--epochs", "passes", type=click.IntRange(min=1),
+              help="Passes over the data [default: 3; 2 with --labelled].")  # fmt: skip
+@deprecated_option("--passes", "--epochs", parameter="passes", type=click.IntRange(min=1))
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help="Utterances of each labelled corpus, or lines of all text, at most [default: 8000 of each "
+    help="Maximum utterances of each labelled corpus, or lines of all text [default: 8000 per "
     "labelled corpus].",
 )
-@click.option("--batch-size", type=click.IntRange(min=1), help="[default: 64; 32]")
-@click.option("--learning-rate", type=float, help="[default: 0.0005; 0.00012]")
-@click.option("--seed", type=int, default=0, show_default=True, help="Order and initial weights.")
+@click.option("--batch-size", type=click.IntRange(min=1), help="[default: 64; 32 with --labelled]")
+@click.option("--learning-rate", type=float, help="[default: 0.0005; 0.00012 with --labelled]")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of data order and initial weights."
+)
 @click.option("--resume", is_flag=True, help="Continue an interrupted pretraining.")
 @json_option
 def pretrain(
@@ -49,10 +54,10 @@ def pretrain(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Make an encoder from public SOURCES, for `sottovoce train --encoder FOLDER`.
+    """Train an encoder on public SOURCES, for `sottovoce train --encoder FOLDER`.
 
-    Without --labelled they are text, one utterance a line (or any corpus): a part of the word
-    pieces is hidden and guessed. What is learnt from is NOT protected: public material only.
+    Without --labelled, SOURCES are text, one utterance per line (or any corpus), for masked
+    language modelling. The training data is NOT protected: use public data only.
 
     \b
     Examples: sottovoce pretrain wiki.txt.gz -o small-bert
@@ -64,7 +69,7 @@ def pretrain(
         given["limit"] = limit
     _begin(where, resume=resume)
     start = encoder or ("minilm" if labelled else "paper")
-    with stopping() as should_stop, steps_bar("Pretraining") as tell:
+    with stopping() as should_stop, steps_bar("Pretraining") as update:
         from sottovoce.nlu.pretraining.job import (
             PretrainingJob,
             pretrain_on_labels,
@@ -76,7 +81,7 @@ def pretrain(
             start=start,
             checkpoint=where / CHECKPOINT,
             resume=resume,
-            on_step=tell,
+            on_step=update,
             should_stop=should_stop,
         )
         if labelled:
@@ -95,7 +100,7 @@ def pretrain(
     measured = record["valid_loss"]
     click.echo(
         f"\n{record['steps']:,} steps in {record['seconds']:.0f} s, loss {record['loss']:.3f}"
-        + ("" if measured is None else f", on held-out lines {measured:.3f}")
+        + ("" if measured is None else f", {measured:.3f} on held-out lines")
         + f"; the encoder is in {where}."
     )
 

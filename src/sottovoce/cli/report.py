@@ -1,4 +1,4 @@
-"""`sottovoce report`: run folders in, one self-contained page out."""
+"""`sottovoce report`: run folders in, one self-contained HTML page out."""
 
 import sys
 
@@ -9,11 +9,11 @@ from sottovoce.cli.shared.console import json_option, print_json
 
 @click.command()
 @click.argument("runs", nargs=-1)
-@click.option("-o", "--output", required=True, help="The page to write; - is standard output.")
+@click.option("-o", "--output", required=True, help="HTML file to write; - is standard output.")
 @click.option("--title", default="Privacy report", show_default=True, help="Heading of the page.")
-@click.option("--compare", nargs=2, metavar="A B", help="Put two runs side by side.")
+@click.option("--compare", nargs=2, metavar="A B", help="Compare two runs side by side.")
 @click.option(
-    "--public", is_flag=True, help="Leave out what runs keep in private/: a page to be shared."
+    "--public", is_flag=True, help="Leave out the private/ parts of runs, for a page to share."
 )
 @json_option
 def report(
@@ -24,12 +24,12 @@ def report(
     public: bool,
     as_json: bool,
 ) -> None:
-    """Make one page of RUNS: what holds, what was claimed, what was found, what it cost.
+    """Write one page about RUNS: guarantees, claims, audits and scores.
 
     RUNS are folders with a run.json (and an audit.json), folders of such folders, OUT.run.json of
-    `deid`, or what `rescore --json` printed. The page shows what runs keep in private/ (counts,
-    times, scores, audits) and says so; --public leaves it out. Exit code 1: an audit contradicts a
-    guarantee, or a ledger does not give it; the page is written and says where.
+    `deid`, or the output of `rescore --json`. The page includes and marks what runs keep in
+    private/ (counts, timings, scores, audits); --public leaves it out. Exit code 1: an audit or a
+    ledger contradicts a guarantee; the page shows where.
 
     \b
     Examples:
@@ -40,7 +40,7 @@ def report(
     from sottovoce.report import Report, collect, one_stage
 
     if not runs and not compare:
-        raise InvalidInput("Expected at least one run to report on, got none.")
+        raise InvalidInput("Expected at least one run, got none: name run folders.")
     stages = collect((*runs, *(compare or ())), private=not public)
     pair = None
     if compare:
@@ -53,9 +53,7 @@ def report(
         print_json({"output": output, **page.to_json()}, err=quiet)
     else:
         kept = sum(stage.holds for stage in stages)
-        click.echo(
-            f"{kept} of {len(stages)} stages hold a guarantee; the page is {output}.", err=quiet
-        )
+        click.echo(f"{kept} of {len(stages)} stages have a guarantee; wrote {output}.", err=quiet)
     for defect in page.defects:
         click.echo(f"Defect: {defect}", err=True)
     if page.defects:

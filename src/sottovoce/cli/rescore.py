@@ -1,4 +1,4 @@
-"""`sottovoce rescore`: N-best lists rescored by a language model adapted to each client."""
+"""`sottovoce rescore`: rescore N-best lists with a language model adapted to each client."""
 
 import json
 import time
@@ -10,6 +10,7 @@ import click
 from sottovoce import __version__
 from sottovoce.cli.lm import load_vocabulary
 from sottovoce.cli.shared.console import json_option, print_json
+from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.cli.shared.named import Named
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
@@ -29,35 +30,40 @@ from sottovoce.personalize.rescoring.stream import Personalisation
 @click.command(name="rescore")
 @click.argument("nbest")
 @click.option("--lm", "models", required=True, multiple=True,
-              help="Folder of `lm train` or of Hugging Face, ARPA file, or KenLM's; "
-              "several of `lm train` are mixed evenly.")  # fmt: skip
-@click.option("--vocabulary", help="Public words of a model of KenLM or Hugging Face.")
-@click.option("--kenlm", is_flag=True, help="Score an ARPA file by KenLM.")
+              help="Folder of `lm train` or Hugging Face, ARPA file or KenLM binary; "
+              "several of `lm train` are mixed with equal weights.")  # fmt: skip
+@click.option("--vocabulary", help="Public vocabulary for a KenLM or Hugging Face model.")
+@click.option("--kenlm", is_flag=True, help="Score an ARPA file with KenLM.")
 @click.option("--marginals", help="marginals.json of `federate`, for the global term.")
 @click.option("--pairs", help="marginals.json of `federate --pairs-of`, mixed into the model.")
 @click.option("--pair-strength", type=float, default=0.6, show_default=True,
-              help="Most that pairs may count.")  # fmt: skip
+              help="Maximum weight of the pairs.")  # fmt: skip
 @click.option("--from", "source_format", type=Named(FORMATS), default="jsonl",
-              show_default=True, help="Format of the lists.")  # fmt: skip
-@click.option("--alpha", type=float, help="Weight of everybody [default: 0.5 with --marginals].")
-@click.option("--beta", type=float, help="Weight of oneself [default: 0.45, alone 0.9].")
-@click.option("--clip", type=float, help="Largest absolute log factor of a word.")
-@click.option("--sigma", type=float, default=1.0, show_default=True, help="Width of the kernel.")
-@click.option("--trust", type=float,
-              help="Heard so often, a word has half its own factor [default: all].")  # fmt: skip
-@click.option("--shortcut", is_flag=True, help="Leave normalisation out, as the paper does.")
+              show_default=True, help="Format of the N-best lists.")  # fmt: skip
+@click.option("--alpha", type=float,
+              help="Weight of the shared marginals [default: 0.5 with --marginals].")  # fmt: skip
+@click.option("--beta", type=float,
+              help="Weight of personal counts [default: 0.9; 0.45 with --marginals].")  # fmt: skip
+@click.option("--clip", type=float, help="Maximum absolute log factor of a word.")
+@click.option(
+    "--sigma", type=float, default=1.0, show_default=True, help="Width of the rank kernel."
+)
+@click.option("--trust", type=float, help="Count at which a word gets half its personal weight.")
+@click.option("--unnormalised", "shortcut", is_flag=True,
+              help="Skip normalisation, as the paper does.")  # fmt: skip
+@deprecated_option("--shortcut", "--unnormalised", parameter="shortcut", is_flag=True)
 @click.option("--dev-share", type=float, default=0.3, show_default=True,
-              help="Share of clients to tune weights on; they are not evaluated.")  # fmt: skip
-@click.option("--weights", help="Use these tuned weights, and evaluate on every client.")
-@click.option("--save-weights", help="Where to keep the tuned weights.")
+              help="Fraction of clients to tune weights on, excluded from evaluation.")  # fmt: skip
+@click.option("--weights", help="Use these tuned weights and evaluate on all clients.")
+@click.option("--save-weights", help="File for the tuned weights.")
 @click.option("-o", "--output",
-              help="Folder for run.json and, in its private folder, the chosen texts; or a .jsonl "
+              help="Folder for run.json, with the chosen texts in its private folder; or a .jsonl "
               "file for the texts.")  # fmt: skip
 @json_option
 def rescore_verb(
     nbest: str, models: tuple[str, ...], source_format: str, as_json: bool, **options: Any
 ) -> None:
-    """Choose again among the hypotheses in NBEST; print word error rates before and after.
+    """Rescore the hypotheses in NBEST; print word error rates before and after.
 
     \b
     Example: sottovoce rescore heard.jsonl --lm lm/ --marginals marginals/marginals.json
@@ -72,7 +78,7 @@ def rescore_verb(
     pairs = SharedPairs(released, strength=options["pair_strength"]) if released else None
     settings = _settings(options, pairs, shared=everybody is not None)
     used = [each for each in (released, marginals) if each is not None]
-    # Derived from the ledgers that came along; what somebody stated in a file is not believed.
+    # Derived from the ledgers in the files; guarantees stated there are not trusted.
     guarantee = guarantee_of(*used) if used else None
     if guarantee is not None and not guarantee.holds:
         click.echo(str(guarantee), err=True)
@@ -94,9 +100,9 @@ def rescore_verb(
             "configuration": {"lm": ", ".join(models), "from": source_format, **options},
             "seed": None,
             "ledger": ledger_of(*used).to_json() if guarantee and guarantee.holds else None,
-            # Personal counts stay on the device; what was released is marginals and pairs.
+            # Personal counts stay on the device; only marginals and pairs were released.
             "guarantee": guarantee.to_json() if guarantee else None,
-            # The paper would claim it of the pairs and of the words that they were made of.
+            # The claim for pairs includes the words that they were made from.
             "claimed": used[0].about.get("claimed") if used else None,
             "metrics": outcome.to_json(),
             "tuned": tuned.to_json(),
@@ -111,9 +117,10 @@ def rescore_verb(
 
 
 def _write(output: Path, texts: dict[str, str], run: dict[str, Any]) -> None:
-    """The texts as JSONL and the run beside them: in a folder, or around a file of that name.
+    """Write the texts as JSONL and the run next to them.
 
-    Texts are what people said, and error rates are measured on it: in a folder both are private.
+    The texts and the error rates measured on them are private: in a folder, both go to its private
+    part.
     """
     if output.suffix == ".jsonl":
         folder, chosen = RunFolder.beside(output), output
@@ -127,7 +134,7 @@ def _write(output: Path, texts: dict[str, str], run: dict[str, Any]) -> None:
 
 
 def _with_client(each: NBest) -> NBest:
-    # Without a client every utterance is its own: there is nothing personal to learn.
+    # Without a client, each utterance is its own client: there is no history to learn from.
     return each if each.client is not None else NBest(
         each.id, each.hypotheses, each.reference, each.id, each.order
     )  # fmt: skip
@@ -139,8 +146,8 @@ def _released_pairs(options: dict[str, Any], marginals: Marginals | None) -> Mar
     released = Marginals.load(options["pairs"])
     if marginals is not None and released.about.get("words_from") != marginals.digest:
         raise InvalidInput(
-            f"Expected the marginals that the pairs of {options['pairs']} were made of: what both "
-            "cost together is known for no others."
+            f"Expected the marginals that the pairs in {options['pairs']} were made of, got "
+            "others: the total cost is known only for those."
         )
     return released
 

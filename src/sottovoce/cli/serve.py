@@ -1,4 +1,4 @@
-"""`sottovoce serve`: the service and its playground page."""
+"""`sottovoce serve`: start the HTTP service with its playground."""
 
 import secrets
 import socket
@@ -14,33 +14,33 @@ from sottovoce.serve.settings import Settings, check_token, is_loopback
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _GRACE = 5
-"""Seconds that requests have to end after Ctrl-C."""
+"""Seconds for running requests to finish after Ctrl-C."""
 
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True,
-              help="Port to listen on; 0 takes a free one.")  # fmt: skip
+              help="Port to listen on; 0 picks a free one.")  # fmt: skip
 @click.option("--run", "run_folder", help="Run folder of `train`, for /parse.")
 @click.option("--lm", help="Folder of `lm train`, or an ARPA file, for /rescore.")
 @click.option("--marginals", help="marginals.json of `federate`, with --lm.")
 @click.option("--weights", help="Tuned weights of `rescore --save-weights`, with --lm.")
 @click.option("--detector", default="tagger", show_default=True,
               help="Default detector: names joined by +, or a file, as in `deid`.")  # fmt: skip
-@click.option("--token-file", help="File with the token that callers have to send.")
+@click.option("--token-file", help="File with the token that clients must send.")
 @click.option("--max-body", type=click.IntRange(min=1), default=1 << 20, show_default=True,
-              help="Most bytes of a request.")  # fmt: skip
+              help="Maximum request size in bytes.")  # fmt: skip
 @click.option("--timeout", type=float, default=20.0, show_default=True,
-              help="Most seconds of work for a request.")  # fmt: skip
+              help="Maximum processing time per request, in seconds.")  # fmt: skip
 @json_option
 def serve(
     host: str, port: int, run_folder: str | None, token_file: str | None, as_json: bool,
     **options: Any,
 ) -> None:  # fmt: skip
-    """Serve /deidentify, /epsilon, /parse, /rescore and a playground page over HTTP.
+    """Serve /deidentify, /epsilon, /parse, /rescore and a playground over HTTP.
 
-    Without --host only this machine can reach it. Bound to another address it asks for a token:
-    that of --token-file, or a new one that is printed once.
+    By default only this machine can connect. On any other address clients need a token: that of
+    --token-file, or a new one, printed once.
 
     \b
     Examples:
@@ -56,13 +56,13 @@ def serve(
         if problem.name and problem.name.startswith("sottovoce"):
             raise
         raise InvalidInput(
-            f"Expected FastAPI and uvicorn, but {problem.name} is not installed; run "
+            f"Expected FastAPI and uvicorn, but {problem.name} is not installed: run "
             "`pip install 'sottovoce[serve]'`."
         ) from problem
     from sottovoce.serve.logs import log_to
 
     token, is_new = _token(host, token_file)
-    # With a token nobody else's page can ask; without one the name has to be that of this machine.
+    # Without a token the Host header must name this machine (DNS rebinding); a token suffices.
     hosts = _LOOPBACK_NAMES | {host} if token is None else None
     app = create_app(Settings(token=token, hosts=hosts, run=run_folder, **options))
     listening = _listen(host, port)
@@ -74,13 +74,13 @@ def serve(
         timeout_graceful_shutdown=_GRACE, h11_max_incomplete_event_size=1 << 16,
         proxy_headers=False,
     )  # fmt: skip
-    # Ctrl-C is how a service ends: the server has answered what it could, and says it once more.
+    # Ctrl-C is the normal way to stop: uvicorn shuts down cleanly, then raises it again.
     with listening, suppress(KeyboardInterrupt):
         uvicorn.Server(configuration).run(sockets=[listening])
 
 
 def _token(host: str, token_file: str | None) -> tuple[str | None, bool]:
-    """The token, and whether it was made here."""
+    """The token, and whether it is new."""
     if token_file is not None:
         return check_token(Path(token_file).read_text(encoding="utf-8").strip()), False
     if is_loopback(host):
@@ -99,13 +99,11 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(address)
-        # Whoever reads the address may call at once: until the service is up, callers wait.
+        # Listen before the address is printed: early clients then wait until the service is up.
         listening.listen()
     except (OSError, OverflowError) as problem:
         listening.close()
-        raise InvalidInput(
-            f"Expected a free port at {host}, but {port} cannot be used: {problem}."
-        ) from problem
+        raise InvalidInput(f"Expected a free port on {host}, got {port}: {problem}.") from problem
     listening.set_inheritable(True)
     return listening
 
@@ -119,9 +117,9 @@ def _announce(url: str, new_token: str | None, guarded: bool, *, as_json: bool) 
     if as_json:
         print_json({"url": url, "token": new_token})
         return
-    click.echo(f"Listening on {url} (Ctrl-C ends it).")
+    click.echo(f"Listening on {url} (Ctrl-C to stop).")
     if new_token is not None:
         click.echo(f"Token: {new_token}")
     if guarded:
-        click.echo("In a browser the token is the password; any name will do.")
-        click.echo("This is plain HTTP: put a proxy with TLS before it, or the text can be read.")
+        click.echo("In a browser, enter the token as the password, with any user name.")
+        click.echo("This is plain HTTP: use a TLS proxy, or the text can be read on the network.")

@@ -1,4 +1,4 @@
-"""`sottovoce train`: a joint intent and slot model, by sgd, dp-sgd or edp-sgd."""
+"""`sottovoce train`: train a joint intent and slot model with sgd, dp-sgd or edp-sgd."""
 
 import sys
 from pathlib import Path
@@ -22,31 +22,31 @@ from sottovoce.nlu.runs.in_progress import train_into
 
 @click.command()
 @click.argument("data", type=click.Path(exists=True))
-@click.option("-o", "--output", "folder", required=True, help="Folder of the run.")
+@click.option("-o", "--output", "folder", required=True, help="Run folder.")
 @settings_options()
 @click.option(
     "--labels",
     type=click.Path(exists=True),
-    help="Declared labels: a labels.json, a run, or a corpus whose labels are public "
-    "[default: read off the training data, which is not covered].",
+    help="Declared labels: a labels.json, a run, or a corpus with public labels "
+    "[default: read from the training data, which the guarantee does not cover].",
 )
-@click.option("--public-labels", is_flag=True, help="Declare the labels of DATA to be public.")
+@click.option("--public-labels", is_flag=True, help="Declare that the labels of DATA are public.")
 @click.option("--valid", type=click.Path(exists=True), help="Validation data.")
 @click.option("--test", type=click.Path(exists=True), help="Test data.")
 @click.option("--split", metavar="T:V:T", help="Split DATA, such as 45:5:50.")
 @click.option(
-    "--quick", is_flag=True, help="A small model and few passes for a first look; see --model clc."
+    "--quick", is_flag=True, help="A small model and few epochs, for a first look; see --model clc."
 )
 @click.option(
     "--canaries",
     type=click.IntRange(min=2),
-    help="Plant so many canaries, each by a fair coin, for `audit --attack one-run`.",
+    help="Insert this many canaries, each with probability 1/2, for `audit --attack one-run`.",
 )
 @click.option(
     "--publish-metrics",
     is_flag=True,
-    help="Put the scores into run.json and the model card, listed as not covered "
-    "[default: they stay in private/].",
+    help="Add the scores to run.json and the model card, listed as not covered "
+    "[default: keep them in private/].",
 )
 @click.option("--resume", is_flag=True, help="Continue an interrupted run in the folder.")
 @json_option
@@ -66,8 +66,8 @@ def train(
 ) -> None:
     """Train an intent and slot model on DATA, a folder with train, valid and test, or a file.
 
-    What lies at the top of the folder of the run may be shared; private/ stays with you: it has
-    exact counts, times, losses and scores, which no guarantee covers.
+    The top level of the run folder may be shared. Keep private/ to yourself: it has exact counts,
+    timings, losses and scores, which no guarantee covers.
 
     \b
     Examples: sottovoce train snips/ --method dp-sgd --epsilon 3 -o run
@@ -110,7 +110,7 @@ def train(
         return plant(data, canaries, schema.intents, settings.relation, where, again=resume)
 
     bar = steps_bar("Training", quiet=not leads)
-    with bar as tell, stopping(alone=worker.alone) as should_stop:
+    with bar as update, stopping(alone=worker.alone) as should_stop:
         trained = train_into(
             where,
             settings,
@@ -121,7 +121,7 @@ def train(
             resume=resume,
             publish_metrics=publish_metrics,
             search=search,
-            on_step=tell,
+            on_step=update,
             should_stop=should_stop,
         )
     if not leads:
@@ -141,7 +141,7 @@ def train(
 
 
 def print_run(run: dict[str, Any], folder: Path) -> None:
-    """What a person wants to know of a finished run."""
+    """Print the scores and the guarantee of a finished run."""
     from sottovoce.cli.shared.statements import print_scores, print_statement
     from sottovoce.nlu.fit.recipes import QUICK_NOTE, is_quick
     from sottovoce.privacy.guarantee import Claim, Guarantee, Statement
@@ -155,13 +155,13 @@ def print_run(run: dict[str, Any], folder: Path) -> None:
         print_statement(Statement(claimed=Claim.from_json(run["claimed"]), guarantee=guarantee))
     if "user_guarantee" in run:
         most = run["configuration"]["max_examples_per_user"]
-        said = Guarantee.from_json(run["user_guarantee"] | {"assumptions": [], "not_covered": []})
-        click.echo(f"\nTo a user with at most {most} examples: {said}")
+        to_user = run["user_guarantee"] | {"assumptions": [], "not_covered": []}
+        click.echo(f"\nTo a user with at most {most} examples: {Guarantee.from_json(to_user)}")
     if is_quick(run["asked"]):
         click.echo(f"\nThis is {QUICK_NOTE}.")
     timings = run["timings"]
     click.echo(
         f"\n{timings['steps']:,} steps in {timings['seconds']:.0f} s; the run is in {folder}, "
-        "its model card in README.md. Counts, times and scores are in private/: do not share that "
-        "folder."
+        "its model card in README.md. Counts, timings and scores are in private/: do not share "
+        "that folder."
     )

@@ -1,4 +1,4 @@
-"""`sottovoce tune`: the settings that do best on validation data, and what finding them costs."""
+"""`sottovoce tune`: search for the best settings on validation data, and charge the search."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, progress
+from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.cli.shared.training_options import settings_from, settings_options
 from sottovoce.corpora.splits import By, Split, load_parts, parse_ratios
 from sottovoce.errors import InvalidInput
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
 TRIALS, PLAN, BEST = "trials", "plan.json", "best.json"
 SHOWN = 10
-"""Rows of the table, best first; the rest is in the folder."""
+"""Rows of the printed table, best first; the folder has all trials."""
 
 
 def _numbers(
     _: click.Context, parameter: click.Parameter, value: str | None
 ) -> tuple[float, ...] | None:
-    """Read numbers with commas between them."""
+    """Parse numbers separated by commas."""
     if value is None:
         return None
     try:
@@ -39,10 +40,11 @@ def _numbers(
 
 
 AXES = {
-    "clip-norm": "C [default: 0.1,0.25,0.5,1,2,5].",
-    "noise-multiplier": "z0 [default: 0.000001 to 1 in powers of ten; none with --epsilon].",
-    "tau": "With --decay [default: the paper's eight, for linear or for exponential].",
-    "learning-rate": "[default: 0.3, 1 and 3 times the recipe's]",
+    "clip-norm": "Clip norms, C [default: 0.1,0.25,0.5,1,2,5].",
+    "noise-multiplier": "Noise multipliers, z0 [default: 0.000001 to 1 in powers of ten; none with "
+    "--epsilon].",
+    "tau": "Decay strengths, with --decay [default: the paper's eight values].",
+    "learning-rate": "Learning rates [default: 0.3, 1 and 3 times the recipe's].",
 }
 
 
@@ -56,13 +58,14 @@ def _axes(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @click.argument("data", type=click.Path(exists=True))
-@click.option("-o", "--output", "folder", required=True, help="Folder of the search.")
+@click.option("-o", "--output", "folder", required=True, help="Search folder.")
 @_axes
-@click.option("--limit", type=click.IntRange(min=1), help="Try so many, drawn at random.")
-@click.option("--charge", is_flag=True, help="Charge all trials to the training with the best.")
+@click.option("--max-trials", type=click.IntRange(min=1), help="Run this many, drawn at random.")
+@deprecated_option("--limit", "--max-trials", type=click.IntRange(min=1))
+@click.option("--charge", is_flag=True, help="Charge all trials to the final training.")
 @settings_options(without=AXES)
 @click.option("--labels", type=click.Path(exists=True), help="Declared labels, as for train.")
-@click.option("--public-labels", is_flag=True, help="Declare the labels of DATA to be public.")
+@click.option("--public-labels", is_flag=True, help="Declare that the labels of DATA are public.")
 @click.option("--valid", type=click.Path(exists=True), help="Validation data.")
 @click.option("--split", metavar="T:V:T", help="Split DATA, such as 45:5:50.")
 @json_option
@@ -73,7 +76,7 @@ def tune(
     noise_multipliers: tuple[float, ...] | None,
     taus: tuple[float, ...] | None,
     learning_rates: tuple[float, ...] | None,
-    limit: int | None,
+    max_trials: int | None,
     charge: bool,
     labels: str | None,
     public_labels: bool,
@@ -82,15 +85,15 @@ def tune(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Try settings on DATA and tell which has the lowest semantic error rate on its valid part.
+    """Find the settings with the lowest semantic error rate on the valid part of DATA.
 
-    Values are lists such as 0.1,0.5,1. Finished trials are kept in the folder: the same command
-    goes on where it stopped. The test part is never looked at. With --charge, best.json carries the
-    ledger of all trials, and the training with it adds what it costs itself.
+    Values are lists such as 0.1,0.5,1. The folder stores finished trials: the same command resumes
+    the search. The test part is never read. With --charge, best.json contains the ledger of all
+    trials, and training with it adds its own cost.
 
     \b
     Example:
-      sottovoce tune snips/ --method dp-sgd --epsilon 3 --limit 10 -o search
+      sottovoce tune snips/ --method dp-sgd --epsilon 3 --max-trials 10 -o search
       sottovoce train snips/ --settings search/best.json -o run
     """
     from sottovoce.nlu.runs.checks import check_samples
@@ -119,17 +122,17 @@ def tune(
     units = len(set(owners_of(parts.train, settings.unit)))
     asked = grid.around(settings)
     for each in asked:
-        each.plan(units)  # refused before the first trial is paid for
-    trials = _planned(where, asked, source, limit)
-    with progress("Training trials", unit=f"of {len(trials)}", total=len(trials)) as tell:
+        each.plan(units)  # invalid settings fail before the first trial
+    trials = _planned(where, asked, source, max_trials)
+    with progress("Training trials", unit=f"of {len(trials)}", total=len(trials)) as update:
         done = run_trials(
-            trials, parts, schema, _inside(where, TRIALS), on_trial=lambda number, _: tell(number)
+            trials, parts, schema, _inside(where, TRIALS), on_trial=lambda number, _: update(number)
         )
     best = min(done, key=lambda trial: trial.ser)
     search = search_cost(done, charge=charge)
     guarantee = guarantee_of_choice(search, best, population=settings.population or units)
     result = {
-        # Not the seed: whoever knows it can subtract the noise.
+        # Not the seed: anyone who knows it can subtract the noise.
         "settings": {k: v for k, v in best.settings.to_json().items() if k != "seed"},
         **search.to_json(),
         "guarantee": guarantee.to_json(),
@@ -147,7 +150,7 @@ def tune(
 
 
 def _grid(settings: "Settings", axes: Mapping[str, tuple[float, ...] | None]) -> "Grid":
-    """The paper's values, where none are given."""
+    """The grid, with the paper's values where none are given."""
     from dataclasses import replace
 
     from sottovoce.nlu.runs.search import Grid
@@ -159,7 +162,7 @@ def _grid(settings: "Settings", axes: Mapping[str, tuple[float, ...] | None]) ->
 def _planned(
     folder: Path, trials: "list[Settings]", source: Mapping[str, Any], limit: int | None
 ) -> "list[Settings]":
-    """Draw the trials, or take those of the search that was begun here."""
+    """Draw the trials, or load those of an interrupted search in this folder."""
     from sottovoce.nlu.fit.settings import Settings
     from sottovoce.nlu.runs.search import chosen
 
@@ -174,11 +177,13 @@ def _planned(
             begun = json.loads(path.read_text(encoding="utf-8"))
             drawn = [Settings.from_json(each) for each in begun.pop("chosen")]
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            raise InvalidInput(f"Expected the plan of a search in {path}, but {problem}.") from None
+            raise InvalidInput(
+                f"Expected the plan of a search in {path}, got: {problem}."
+            ) from None
         if begun != asked:
             raise InvalidInput(
-                f"Expected the search that was begun in {folder}, got other settings, data or "
-                "limit: name another folder."
+                f"Expected the settings, data and --max-trials of the search in {folder}, got "
+                "others: name another folder."
             )
         return drawn
     folder.mkdir(parents=True, exist_ok=True)
@@ -188,7 +193,7 @@ def _planned(
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """Where the trials are: in private/, or at the top where an earlier version began."""
+    """The folder of the trials: in private/, or at the top level (earlier versions)."""
     found = RunFolder(folder).find_private(name)
     return found if found.exists() else RunFolder(folder).private(name)
 
@@ -215,7 +220,7 @@ def _cell(name: str, value: float | None) -> str:
 
     if value is None:
         return "-"
-    return rounded_up(value, 4) if name == "epsilon" else f"{value:.4g}"
+    return rounded_up(value) if name == "epsilon" else f"{value:.4g}"
 
 
 def _print(
@@ -244,13 +249,15 @@ def _print(
     console = Console()
     console.print(table)
     if len(trials) > SHOWN:
-        console.print(f"The best {SHOWN} of {len(trials)}; all are in {folder / PRIVATE / TRIALS}.")
+        console.print(
+            f"Best {SHOWN} of {len(trials)} trials; all are in {folder / PRIVATE / TRIALS}."
+        )
     paid = "with all trials charged" if charged else "for its own training"
     console.print(
-        f"A model that is trained with the best settings will have this, {paid}: {guarantee}",
+        f"Guarantee of a model trained with the best settings, {paid}: {guarantee}",
         highlight=False, markup=False,
     )  # fmt: skip
     console.print(
-        f"\nTrain with it: sottovoce train DATA --settings {folder / BEST} -o RUN",
+        f"\nTo train with them: sottovoce train DATA --settings {folder / BEST} -o RUN",
         highlight=False, markup=False, soft_wrap=True,
     )  # fmt: skip

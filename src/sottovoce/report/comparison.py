@@ -1,4 +1,4 @@
-"""Two runs side by side: what was set differently, what came out differently."""
+"""Two runs side by side: differences in settings, guarantees and metrics."""
 
 import json
 import math
@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sottovoce.privacy.guarantee import rounded_down
 from sottovoce.report.numbers import Measured, claimed_epsilon, short, true_epsilon
 from sottovoce.report.stage import Stage
 
 ABSENT = "–"
+LOWER_BOUND = "audit: lower bound on epsilon"
 _LONGEST = 160
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One row: what it is, the two values, and how far they are apart where that has a meaning."""
+    """One row: name, both values, and their difference if it is meaningful."""
 
     name: str
     first: str
@@ -29,7 +31,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything about two runs that differs, and their guarantees and metrics in any case."""
+    """The settings in which two runs differ, and all their guarantees and metrics."""
 
     first: Stage
     second: Stage
@@ -39,7 +41,7 @@ class Comparison:
 
 
 def compare(first: Stage, second: Stage) -> Comparison:
-    """Put two runs side by side."""
+    """Compare two runs."""
     return Comparison(
         first,
         second,
@@ -69,7 +71,7 @@ def _versions(stage: Stage) -> dict[str, Any]:
 
 
 def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Nested settings under names with points.
+    """Nested settings, with dotted names.
 
     >>> flat({"a": {"b": 1}, "c": [1, 2]})
     {'a.b': 1, 'c': [1, 2]}
@@ -82,7 +84,7 @@ def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """A setting for people, cut where it is long."""
+    """A setting as text, truncated if it is long."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
@@ -114,11 +116,12 @@ def _metrics(first: Stage, second: Stage) -> Iterator[Difference]:
     for name in dict.fromkeys([*mine, *theirs]):
         a, b = mine.get(name), theirs.get(name)
         change = "" if a is None or b is None else _change(a.value, b.value)
-        yield Difference(name, _measured(a), _measured(b), change)
+        shown = _lower_bound if name == LOWER_BOUND else _measured
+        yield Difference(name, shown(a), shown(b), change)
 
 
 def measurements(stage: Stage) -> dict[str, Measured]:
-    """Every number that a run measured, timings included, under one name each."""
+    """All measured numbers of a run by name, including timings."""
     found: dict[str, Measured] = {}
     _gather(stage.metrics, "", found)
     for name, value in stage.timings.items():
@@ -126,7 +129,7 @@ def measurements(stage: Stage) -> dict[str, Measured]:
             found[f"timings: {name.replace('_', ' ')}"] = measured
     bound = stage.lower_bound
     if bound is not None and math.isfinite(bound.epsilon):
-        found["audit: lower bound on epsilon"] = Measured(bound.epsilon)
+        found[LOWER_BOUND] = Measured(bound.epsilon)
     strongest = None if stage.audit is None else stage.audit.strongest
     if strongest is not None:
         found["audit: AUC of the strongest attack"] = Measured(
@@ -153,10 +156,14 @@ def _measured(measured: Measured | None) -> str:
     return f"{short(measured.value)} [{short(measured.low)}, {short(measured.high)}]"
 
 
+def _lower_bound(measured: Measured | None) -> str:
+    return ABSENT if measured is None else rounded_down(measured.value)
+
+
 def _change(first: float, second: float) -> str:
     if not (math.isfinite(first) and math.isfinite(second)):
         return ""
     if first == second:
-        return "the same"
+        return "equal"
     times = f" (× {short(second / first)})" if first > 0 and second > 0 else ""
     return f"{'+' if second > first else '−'}{short(abs(second - first))}{times}"

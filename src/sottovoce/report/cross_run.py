@@ -1,7 +1,7 @@
-"""What several runs show together: utility against epsilon, time against each other, word errors.
+"""Comparisons across runs: utility against epsilon, training times, word errors.
 
-Runs are put together only if they are about the same data; where a run does not name its data,
-only runs of the same kind without a name are its peers.
+Only runs on the same data are compared; runs that do not name their data are compared with each
+other.
 """
 
 import math
@@ -23,7 +23,7 @@ METRICS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Point:
-    """One run in a chart over epsilon; an infinite epsilon is a run without a guarantee."""
+    """One run in a chart over epsilon; an infinite epsilon means no guarantee."""
 
     place: int
     """The number of the run on the page."""
@@ -45,8 +45,8 @@ class Utility:
 
 
 @dataclass(frozen=True)
-class Pace:
-    """How long a run took beside the others on the same data."""
+class TrainingTime:
+    """Training time of a run, relative to the others on the same data."""
 
     place: int
     name: str
@@ -54,11 +54,11 @@ class Pace:
     seconds: float | None
     rate: float | None
     ratio: float
-    """How many times as long as the reference for the same number of examples."""
+    """Time per example, divided by that of the reference."""
 
 
 def utilities(stages: Sequence[Stage]) -> list[Utility]:
-    """Every known metric that at least two runs on the same data have."""
+    """Every known metric of at least two runs on the same data."""
     groups: dict[tuple[str, str], list[tuple[int, Stage]]] = {}
     for place, stage in enumerate(stages, 1):
         part, scores = stage.scores()
@@ -77,8 +77,8 @@ def utilities(stages: Sequence[Stage]) -> list[Utility]:
     return found
 
 
-def paces(stages: Sequence[Stage]) -> list[tuple[str, list[Pace]]]:
-    """Training times as ratios, by data; the reference is plain SGD, or else the fastest."""
+def training_times(stages: Sequence[Stage]) -> list[tuple[str, list[TrainingTime]]]:
+    """Relative training times by data; the reference is plain SGD, or else the fastest run."""
     groups: dict[str, list[tuple[int, Stage, float]]] = {}
     for place, stage in enumerate(stages, 1):
         cost = _cost(stage)
@@ -91,7 +91,7 @@ def paces(stages: Sequence[Stage]) -> list[tuple[str, list[Pace]]]:
         plain = [cost for _, stage, cost in members if method_of(stage) == "sgd"]
         reference = min(plain or [cost for _, _, cost in members])
         rows = [
-            Pace(
+            TrainingTime(
                 place,
                 stage.name,
                 method_of(stage),
@@ -106,7 +106,7 @@ def paces(stages: Sequence[Stage]) -> list[tuple[str, list[Pace]]]:
 
 
 def word_errors(stages: Sequence[Stage]) -> list[Point]:
-    """The adapted word error rate of every rescoring whose marginals have a known epsilon."""
+    """The adapted word error rate of every rescoring run with a known epsilon."""
     return [
         Point(place, stage.name, stage.epsilon, measured)
         for place, stage in enumerate(stages, 1)
@@ -117,21 +117,21 @@ def word_errors(stages: Sequence[Stage]) -> list[Point]:
 
 
 def rounds_with_word_errors(stage: Stage) -> list[tuple[float, Measured]]:
-    """The word error rate after each round, where a run measured it."""
+    """The word error rate after each round, if it was measured."""
     rounds = stage.metrics.get("rounds")
     found = []
-    for place, told in enumerate(rounds if isinstance(rounds, list) else (), 1):
-        if not isinstance(told, Mapping):
+    for place, report in enumerate(rounds if isinstance(rounds, list) else (), 1):
+        if not isinstance(report, Mapping):
             continue
-        wer = told.get("wer")
-        measured = Measured.read(wer if isinstance(wer, Mapping) else told)
+        wer = report.get("wer")
+        measured = Measured.read(wer if isinstance(wer, Mapping) else report)
         if measured is not None:
-            found.append((number(told.get("round")) or float(place), measured))
+            found.append((number(report.get("round")) or float(place), measured))
     return found
 
 
 def data_name(stage: Stage) -> str:
-    """The name of the data of a run, as the run says it."""
+    """The name of the data of a run, as stated by the run."""
     return str(stage.data.get("name") or "")
 
 
@@ -140,7 +140,7 @@ def method_of(stage: Stage) -> str:
 
 
 def _cost(stage: Stage) -> float | None:
-    """Seconds for one example, or for the whole where the run does not say how many there were."""
+    """Seconds per example, or of the whole run if the rate is unknown."""
     rate = stage.timings.get("examples_per_second")
     if rate is not None and 0 < rate < math.inf:
         return 1 / rate

@@ -1,8 +1,7 @@
-"""Guarantees derived again from their ledgers while the page is made, where that is quick.
+"""Re-derive guarantees from their ledgers when the page is made, if that is fast.
 
-A number in run.json is what the run said of itself, or what somebody wrote there since. The ledger
-beside it says what was done. The page never shows a better guarantee than the ledger gives, and
-none for a run that keeps a ledger and has lost it.
+A number in run.json may have been edited; the ledger records what was executed. The page never
+shows a better guarantee than the ledger implies, and none if a run's ledger is missing.
 """
 
 import math
@@ -12,48 +11,52 @@ from sottovoce.errors import SottovoceError
 from sottovoce.privacy.accounting import account
 from sottovoce.privacy.facts import NoisySum, NoisyVector
 from sottovoce.privacy.groups import group_guarantee
-from sottovoce.privacy.guarantee import Guarantee, Unit, Verdict
+from sottovoce.privacy.guarantee import Guarantee, Unit, Verdict, rounded_up
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.report.stage import Stage, Stated
 
-# Sampled Gaussian steps of one strength take the accountant about half a second.
-_MOST_STRENGTHS = 4
-_MOST_ENTRIES = 2000
-_MOST_ROUNDS = 50
+# Accounting takes about half a second for each noise level of sampled Gaussian steps.
+_MAX_NOISE_LEVELS = 4
+_MAX_ENTRIES = 2000
+_MAX_ROUNDS = 50
 _TOLERANCE = 1e-6
 _KEEP_LEDGERS = ("deid", "federate", "train")
 
 
-def settled(stage: Stage) -> Stage:
-    """The stage with the guarantees that its ledgers give where those are worse."""
-    return replace(stage, stated=tuple(_settled(stage, each) for each in stage.stated))
+def verified(stage: Stage) -> Stage:
+    """The stage, with guarantees replaced by those of its ledgers where those are worse."""
+    return replace(stage, stated=tuple(_verified(stage, each) for each in stage.stated))
 
 
-def _settled(stage: Stage, stated: Stated) -> Stated:
-    said = stated.guarantee
-    ledger = stage.ledgers.get(str(said.unit))
-    # A training that protects examples may also say what that is worth to users.
+def _verified(stage: Stage, stated: Stated) -> Stated:
+    claimed = stated.guarantee
+    ledger = stage.ledgers.get(str(claimed.unit))
+    # A training that protects examples may also state a guarantee for users.
     size = stage.configuration.get("max_examples_per_user") if ledger is None else None
-    if size is not None and said.unit is Unit.USER:
+    if size is not None and claimed.unit is Unit.USER:
         ledger = stage.ledgers.get(str(Unit.EXAMPLE))
     if ledger is None:
-        if stage.verb in _KEEP_LEDGERS and said.holds:
-            return _refused(stated, "the ledger that the guarantee would follow from is not there")
+        if stage.verb in _KEEP_LEDGERS and claimed.holds:
+            return _rejected(stated, "the ledger of the guarantee is missing")
         return stated
-    if ledger.relation is not said.relation:
-        return _refused(stated, "the ledger is about other neighbours than the guarantee")
+    if ledger.relation is not claimed.relation:
+        return _rejected(stated, "the ledger has another neighbouring relation than the guarantee")
     if not _is_quick(ledger):
-        least = _at_least(ledger, said.delta)
-        if said.holds and least > said.epsilon * (1 + _TOLERANCE):
-            return _refused(stated, f"a part of the ledger alone gives epsilon {least:.3g}")
+        least = _at_least(ledger, claimed.delta)
+        if claimed.holds and least > claimed.epsilon * (1 + _TOLERANCE):
+            return _rejected(
+                stated, f"a part of the ledger alone gives epsilon {rounded_up(least)}"
+            )
         return stated
     try:
-        found = _derived(ledger, said.delta, size)
+        found = _derived(ledger, claimed.delta, size)
     except SottovoceError as problem:
-        return _refused(stated, f"the ledger gives no guarantee ({problem})")
-    if found.holds != said.holds or (found.holds and not _close(found.epsilon, said.epsilon)):
-        worse = not found.holds or found.epsilon > said.epsilon
-        return replace(stated, guarantee=found if said.holds and worse else said, checked=False)
+        return _rejected(stated, f"the ledger implies no guarantee ({problem})")
+    if found.holds != claimed.holds or (found.holds and not _close(found.epsilon, claimed.epsilon)):
+        worse = not found.holds or found.epsilon > claimed.epsilon
+        return replace(
+            stated, guarantee=found if claimed.holds and worse else claimed, checked=False
+        )
     return replace(stated, checked=True)
 
 
@@ -66,8 +69,8 @@ def _derived(ledger: Ledger, delta: float, group_size: int | None) -> Guarantee:
 
 
 def _at_least(ledger: Ledger, delta: float) -> float:
-    """The epsilon of the largest entries of a long ledger: all of it together gives no less."""
-    largest = sorted(ledger.entries, key=lambda entry: -entry.count)[:_MOST_STRENGTHS]
+    """The epsilon of the most frequent entries of a long ledger, a lower bound for all of it."""
+    largest = sorted(ledger.entries, key=lambda entry: -entry.count)[:_MAX_NOISE_LEVELS]
     try:
         found = account(largest, unit=ledger.unit, relation=ledger.relation, delta=delta)
     except SottovoceError:
@@ -75,7 +78,7 @@ def _at_least(ledger: Ledger, delta: float) -> float:
     return found.epsilon
 
 
-def _refused(stated: Stated, reason: str) -> Stated:
+def _rejected(stated: Stated, reason: str) -> Stated:
     none = replace(
         stated.guarantee, epsilon=math.inf, verdict=Verdict.NO_GUARANTEE, reasons=(reason,)
     )
@@ -87,15 +90,15 @@ def _close(one: float, other: float) -> bool:
 
 
 def epsilon_by_round(stage: Stage) -> list[tuple[float, float]]:
-    """What had been spent after every release of noisy counts; empty where it says nothing."""
+    """Epsilon spent after every release of noisy counts; empty if it does not apply."""
     if stage.main is None or not stage.main.guarantee.holds:
         return []
     ledger = stage.ledgers.get(str(stage.main.guarantee.unit))
     if ledger is None or not all(isinstance(each.fact, NoisyVector) for each in ledger.entries):
         return []
-    facts = [each.fact for each in ledger.entries for _ in range(min(each.count, _MOST_ROUNDS + 1))]
+    facts = [each.fact for each in ledger.entries for _ in range(min(each.count, _MAX_ROUNDS + 1))]
     delta = stage.main.guarantee.delta
-    if not 1 < len(facts) <= _MOST_ROUNDS:
+    if not 1 < len(facts) <= _MAX_ROUNDS:
         return []
     whole = Ledger(unit=ledger.unit, relation=ledger.relation)
     points = []
@@ -107,5 +110,5 @@ def epsilon_by_round(stage: Stage) -> list[tuple[float, float]]:
 
 
 def _is_quick(ledger: Ledger) -> bool:
-    strengths = sum(isinstance(entry.fact, NoisySum) for entry in ledger.entries)
-    return strengths <= _MOST_STRENGTHS and len(ledger.entries) <= _MOST_ENTRIES
+    noise_levels = sum(isinstance(entry.fact, NoisySum) for entry in ledger.entries)
+    return noise_levels <= _MAX_NOISE_LEVELS and len(ledger.entries) <= _MAX_ENTRIES

@@ -1,11 +1,11 @@
-"""The ledger in words: what was done, how often, and what it was done with.
+"""The entries of a ledger in words: mechanism, count and parameters.
 
-Runs of entries that differ in their strength only (noise that decays, utterances of different
-make-up) become one row, because nobody reads 1,400 of them.
+Consecutive entries that differ only in their parameters (decaying noise, utterances with different
+private values) become one row: 1,400 rows would be unreadable.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sottovoce.privacy.accounting import Entry
@@ -20,17 +20,17 @@ from sottovoce.privacy.facts import (
     Sampling,
     Unprotected,
 )
-from sottovoce.privacy.guarantee import Relation
+from sottovoce.privacy.guarantee import Relation, rounded_up
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.report.numbers import percent, short
 
-# Up to so many entries of one kind in a row are shown one by one.
-_ONE_BY_ONE = 3
+# Longer sequences of entries of one kind become one row.
+_MAX_SEPARATE = 3
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the table: `times` executions of `entries` different facts."""
+    """One row of the table: `times` executions of `entries` distinct facts."""
 
     times: int
     entries: int
@@ -54,21 +54,21 @@ def rows(ledger: Ledger) -> list[Row]:
 def _rows(entries: Sequence[Entry], relation: Relation) -> Iterator[Row]:
     for _, group in itertools.groupby(entries, key=lambda entry: (entry.fact.kind, _pool(entry))):
         together = list(group)
-        if len(together) <= _ONE_BY_ONE:
+        if len(together) <= _MAX_SEPARATE:
             for entry in together:
-                yield Row(entry.count, 1, *_said([entry.fact], relation))
+                yield Row(entry.count, 1, *_described([entry.fact], relation))
         else:
             times = sum(entry.count for entry in together)
             facts = [entry.fact for entry in together]
-            yield Row(times, len(together), *_said(facts, relation))
+            yield Row(times, len(together), *_described(facts, relation))
 
 
 def _pool(entry: Entry) -> str | None:
-    # Shuffled epochs are pools of their own; their steps still belong together on the page.
+    # Each shuffled epoch is its own pool; group their steps on the page anyway.
     return None if isinstance(entry.fact, NoisySum) else entry.fact.pool
 
 
-def _said(facts: Sequence[Fact], relation: Relation) -> tuple[str, tuple[str, ...]]:
+def _described(facts: Sequence[Fact], relation: Relation) -> tuple[str, tuple[str, ...]]:
     first = facts[0]
     details = []
     match first:
@@ -90,7 +90,9 @@ def _said(facts: Sequence[Fact], relation: Relation) -> tuple[str, tuple[str, ..
             known = [f for f in facts if isinstance(f, BoundedRelease | MetricRelease)]
             names = ", ".join(dict.fromkeys(each.mechanism for each in known))
             distance = " for every unit of distance" if isinstance(first, MetricRelease) else ""
-            what = f"{names}: epsilon {_range([each.epsilon for each in known])}{distance}"
+            what = (
+                f"{names}: epsilon {_range([each.epsilon for each in known], rounded_up)}{distance}"
+            )
         case ReplacedTokens():
             tokens = [fact for fact in facts if isinstance(fact, ReplacedTokens)]
             count = _range([each.tokens for each in tokens])
@@ -107,7 +109,7 @@ def _said(facts: Sequence[Fact], relation: Relation) -> tuple[str, tuple[str, ..
         case _:
             what = first.kind
     if first.pool is not None and not isinstance(first, NoisySum):
-        details.append(f"of the pool “{first.pool}” only the costliest counts")
+        details.append(f"only the costliest of the pool “{first.pool}” counts")
     if any(fact.seeded for fact in facts):
         details.append("seeded")
     return what, tuple(details)
@@ -115,14 +117,12 @@ def _said(facts: Sequence[Fact], relation: Relation) -> tuple[str, tuple[str, ..
 
 def _details_of_sum(fact: NoisySum) -> Iterator[str]:
     if fact.sampling is Sampling.POISSON and fact.sampling_rate is not None:
-        yield f"every {fact.unit} in a step with probability {fact.sampling_rate:g}"
+        yield f"each {fact.unit} sampled with probability {fact.sampling_rate:g}"
     else:
         yield f"sampling: {fact.sampling}"
-    yield f"clipped to norm {fact.clip_norm:g}" + (
-        " in every layer" if fact.clipped_per_layer else ""
-    )
+    yield f"clipped to norm {fact.clip_norm:g}" + (" per layer" if fact.clipped_per_layer else "")
     if fact.contribution is Contribution.MIXED:
-        yield "contributions are means over several"
+        yield "contributions are means over several examples"
     if fact.workers > 1:
         yield f"{fact.workers} workers"
     if len(fact.scales) > 1:
@@ -130,21 +130,23 @@ def _details_of_sum(fact: NoisySum) -> Iterator[str]:
 
 
 def _values(facts: Sequence[Fact]) -> tuple[str, list[str]]:
-    """Replaced values, known here by their fields alone: the fact belongs to a pillar."""
-    richest = max(facts, key=lambda fact: sum(getattr(fact, "counts", ())))
-    types, counts = getattr(richest, "types", ()), getattr(richest, "counts", ())
-    chances = getattr(richest, "replace_probabilities", ())
-    epsilons = getattr(richest, "epsilons", ())
+    """Replaced values; accessed by field name, because this package does not import deid."""
+    largest = max(facts, key=lambda fact: sum(getattr(fact, "counts", ())))
+    types, counts = getattr(largest, "types", ()), getattr(largest, "counts", ())
+    chances = getattr(largest, "replace_probabilities", ())
+    epsilons = getattr(largest, "epsilons", ())
     parts = []
     for kind, count, chance, epsilon in zip(types, counts, chances, epsilons, strict=True):
         if count:
-            how = f"epsilon {short(epsilon)}" if epsilon >= 0 else f"replaced {percent(chance)}"
+            how = (
+                f"epsilon {rounded_up(epsilon)}" if epsilon >= 0 else f"replaced {percent(chance)}"
+            )
             parts.append(f"{count:,} {kind} ({how})")
-    made = f"{len(facts):,} make-ups, the richest" if len(facts) > 1 else "make-up"
-    of = ", ".join(parts) or "nothing that costs"
-    return f"Private values of one {facts[0].unit} replaced; {made}: {of}", []
+    which = f"largest of {len(facts):,} combinations" if len(facts) > 1 else "combination"
+    values = ", ".join(parts) or "none with a cost"
+    return f"Private values of one {facts[0].unit} replaced; {which}: {values}", []
 
 
-def _range(values: Sequence[float]) -> str:
-    low, high = short(min(values)), short(max(values))
+def _range(values: Sequence[float], shown: Callable[[float], str] = short) -> str:
+    low, high = shown(min(values)), shown(max(values))
     return low if low == high else f"{low} to {high}"

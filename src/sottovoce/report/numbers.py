@@ -1,6 +1,6 @@
-"""How the page writes numbers, and how it reads those that may be missing.
+"""Format numbers for the page, and parse numbers that may be missing.
 
-An epsilon is rounded up and a lower bound down, so that the page never says more than was shown.
+Epsilons are rounded up and lower bounds down, so that the page never overstates a result.
 """
 
 import math
@@ -15,7 +15,7 @@ _TOO_LARGE = 1e6
 
 
 def number(value: object) -> float | None:
-    """A number out of a file; infinity may be written as a string, anything else is no number.
+    """Parse a number from a file; infinity may be a string. None if it is not a number.
 
     >>> number(3), number("inf"), number(True), number("three"), number(float("nan"))
     (3.0, inf, None, None, None)
@@ -30,12 +30,12 @@ def number(value: object) -> float | None:
 
 
 def true_epsilon(guarantee: Guarantee) -> str:
-    """The epsilon that holds, or that none does."""
+    """The epsilon of a guarantee, or "none"."""
     return rounded_up(guarantee.epsilon) if guarantee.holds else NONE
 
 
 def claimed_epsilon(claim: Claim | None) -> str:
-    """The epsilon that a recipe claims, however large; rounded like a true one beside it.
+    """The epsilon that a recipe claims, rounded like a true one; a power of ten if it is large.
 
     >>> claimed_epsilon(Claim.of(4.2, delta=0.0, how="")), claimed_epsilon(None)
     ('4.2', '–')
@@ -50,7 +50,7 @@ def claimed_epsilon(claim: Claim | None) -> str:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share in percent.
+    """A fraction in percent.
 
     >>> percent(0.1234), percent(0.001)
     ('12.3 %', '0.1 %')
@@ -59,7 +59,7 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def short(value: float) -> str:
-    """A number of three digits that matter, with commas where it is long.
+    """A number with three significant digits, or with thousands separators.
 
     >>> short(0.012345), short(1234567.0), short(3.0), short(float("inf"))
     ('0.0123', '1,234,567', '3', 'inf')
@@ -70,7 +70,7 @@ def short(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people.
+    """A duration in readable units.
 
     >>> duration(0.25), duration(75), duration(7400)
     ('0.25 s', '1 min 15 s', '2 h 3 min')
@@ -83,7 +83,7 @@ def duration(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """A value with its interval, where one was measured."""
+    """A value, with its interval if one was measured."""
 
     value: float
     low: float | None = None
@@ -91,7 +91,7 @@ class Measured:
 
     @classmethod
     def read(cls, data: object) -> Self | None:
-        """From `{"value", "low", "high"}`, `{"wer", "interval"}` or a plain number.
+        """Parse `{"value", "low", "high"}`, `{"wer", "interval"}` or a plain number.
 
         >>> Measured.read({"value": 0.5, "low": 0.4, "high": 0.6})
         Measured(value=0.5, low=0.4, high=0.6)
@@ -112,7 +112,7 @@ class Measured:
         return self.low is not None
 
     def times(self, factor: float) -> "Measured":
-        """The same in another unit."""
+        """The value and its interval, multiplied by a factor."""
         if self.low is None or self.high is None:
             return Measured(factor * self.value)
         return Measured(factor * self.value, factor * self.low, factor * self.high)

@@ -1,4 +1,4 @@
-"""What a release of text has to show: its types, examples with their spans, attacks on it."""
+"""Data about a release of text: types, examples with spans, and attacks."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,9 +10,9 @@ from sottovoce.privacy.ledger import Ledger
 from sottovoce.report.numbers import Measured, number
 from sottovoce.report.stage import Stage
 
-# The only attack that sees one released value and nothing else, as epsilon supposes.
+# The only attack that sees a single released value, as epsilon assumes.
 _BOUNDED = "prior to posterior"
-_MOST_EXAMPLES = 20
+_MAX_EXAMPLES = 20
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TypeRow:
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of text; private if it has a type, coloured by the number of the type."""
+    """A piece of text; private if it has a type, which determines its colour."""
 
     text: str
     kind: str | None = None
@@ -38,7 +38,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Example:
-    """An utterance before and after; it is shown only where the run was asked to keep it."""
+    """An utterance before and after; present only if the run stored examples."""
 
     before: tuple[Piece, ...]
     after: tuple[Piece, ...]
@@ -46,7 +46,7 @@ class Example:
 
 @dataclass(frozen=True)
 class AttackRow:
-    """An attack, beside blind guessing and beside the most that epsilon allows."""
+    """An attack, with the success of blind guessing and the maximum that epsilon allows."""
 
     name: str
     trials: int
@@ -72,31 +72,31 @@ def types(stage: Stage) -> list[TypeRow]:
     ]
 
 
-def _by_ledger(stage: Stage, kind: str, said: Guarantee) -> Guarantee:
-    """What is said of one type, or what the ledger for tokens gives where that is worse."""
+def _by_ledger(stage: Stage, kind: str, stated: Guarantee) -> Guarantee:
+    """The stated guarantee of one type, or that of the token ledger if it is worse."""
     ledger = stage.ledgers.get("token")
     if ledger is None:
-        reason = "the ledger that the guarantee would follow from is not there"
-        return replace(said, epsilon=math.inf, verdict=Verdict.NO_GUARANTEE, reasons=(reason,))
+        reason = "the ledger of the guarantee is missing"
+        return replace(stated, epsilon=math.inf, verdict=Verdict.NO_GUARANTEE, reasons=(reason,))
     for entry in ledger.entries:
         types = getattr(entry.fact, "types", ())
         if kind not in types:
             continue
-        # As the statement does it: one value of this type and nothing else.
+        # As in the statement: a single value of this type.
         single: Any = entry.fact
         alone = Ledger(unit=ledger.unit, relation=ledger.relation)
         alone.spend(replace(single, counts=tuple(int(each == kind) for each in types)))
-        found = alone.guarantee(said.delta)
-        if said.holds and (not found.holds or found.epsilon > said.epsilon * (1 + 1e-6) + 1e-6):
+        found = alone.guarantee(stated.delta)
+        if stated.holds and (not found.holds or found.epsilon > stated.epsilon * (1 + 1e-6) + 1e-6):
             return found
-    return said
+    return stated
 
 
 def examples(stage: Stage) -> list[Example]:
-    """Examples with their spans coloured by type; a type has one colour on the whole page."""
+    """Examples with spans coloured by type, consistently across the page."""
     given = stage.run.get("examples")
     rows = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
-    rows = rows[:_MOST_EXAMPLES]
+    rows = rows[:_MAX_EXAMPLES]
     kinds = sorted(
         {kind for row in rows for key in ("before", "after") for _, _, kind in _spans(row, key)}
     )
@@ -107,7 +107,7 @@ def examples(stage: Stage) -> list[Example]:
 
 
 def attacks(stage: Stage) -> list[AttackRow]:
-    """Attacks on the release, where the run has tried some."""
+    """Attacks on the release, if there were any."""
     given = stage.run.get("attacks")
     token = next((each.guarantee for each in stage.stated if each.guarantee.unit == "token"), None)
     rows = []
@@ -135,7 +135,7 @@ def _best_success(guarantee: Guarantee | None, prior: float | None) -> float | N
 
 
 def _spans(row: Mapping[str, Any], key: str) -> Iterator[tuple[int, int, str]]:
-    """The spans of a text, those left out that overlap or lie outside."""
+    """The valid spans of a text: overlapping and out-of-range spans are skipped."""
     text, given = row.get(key), row.get(f"spans_{key}")
     if not isinstance(text, str) or not isinstance(given, list):
         return

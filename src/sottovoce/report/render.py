@@ -1,4 +1,4 @@
-"""The page: one HTML file with everything in it, that loads nothing and runs nothing."""
+"""The page: one self-contained HTML file without scripts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import jinja2
 from sottovoce import __version__
 from sottovoce.io.atomic import text_output
 from sottovoce.privacy.guarantee import rounded_down
-from sottovoce.report import cross_run as across
+from sottovoce.report import cross_run
 from sottovoce.report.comparison import Comparison, compare
 from sottovoce.report.numbers import claimed_epsilon, duration, percent, short, true_epsilon
 from sottovoce.report.plots import epsilon_chart
@@ -19,13 +19,13 @@ from sottovoce.report.stage import Stage
 from sottovoce.report.view import StageView, bare, interval, verdicts, view_of
 
 TITLE = "Privacy report"
-_MOST_CHARTS = 3
+_MAX_CHARTS = 3
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
 class Report:
-    """The stages of a page, ready to be written."""
+    """The stages of a page, and how to render it."""
 
     stages: tuple[Stage, ...]
     title: str = TITLE
@@ -37,16 +37,16 @@ class Report:
 
     @property
     def defects(self) -> list[str]:
-        """Every contradiction on the page, with the stage it is about."""
+        """All contradictions on the page, each with its stage."""
         return [f"{view.stage.name}: {each}" for view in self.views for each in view.contradictions]
 
     @property
     def private(self) -> list[str]:
-        """Kinds of private figures on the page; a page without any may be shared."""
+        """Kinds of private figures on the page; a page without them may be shared."""
         return sorted({part for stage in self.stages for part in stage.private})
 
     def html(self) -> str:
-        """The page as text."""
+        """The page as HTML."""
         comparison: Comparison | None = None if self.compared is None else compare(*self.compared)
         return (
             _environment()
@@ -60,19 +60,19 @@ class Report:
                 verdict_chart=verdicts(self.views),
                 comparison=comparison,
                 utilities=_utility_groups(self.stages),
-                paces=across.paces(self.stages),
+                training_times=cross_run.training_times(self.stages),
                 wer_chart=_wer_chart(self.stages),
             )
         )
 
     def write(self, path: str | Path) -> None:
-        """Write the page, whole or not at all."""
+        """Write the page atomically."""
         page = self.html()
         with text_output(path) as stream:
             stream.write(page)
 
     def to_json(self) -> dict[str, Any]:
-        """The verdicts of the page, for machines."""
+        """The verdicts of the page as JSON."""
         return {
             "title": self.title,
             "private": self.private,
@@ -119,9 +119,9 @@ def _environment() -> jinja2.Environment:
 
 
 def _utility_groups(stages: Sequence[Stage]) -> list[dict[str, Any]]:
-    """Charts and tables by data; every metric is one chart."""
-    groups: dict[tuple[str, str], list[across.Utility]] = {}
-    for each in across.utilities(stages):
+    """Charts and tables by data, with one chart per metric."""
+    groups: dict[tuple[str, str], list[cross_run.Utility]] = {}
+    for each in cross_run.utilities(stages):
         groups.setdefault((each.data, each.part), []).append(each)
     return [
         {
@@ -132,21 +132,21 @@ def _utility_groups(stages: Sequence[Stage]) -> list[dict[str, Any]]:
             "charts": [
                 epsilon_chart(
                     [
-                        across.Point(p.place, p.name, p.epsilon, p.measured.times(100))
+                        cross_run.Point(p.place, p.name, p.epsilon, p.measured.times(100))
                         for p in each.points
                     ],
                     title=f"{each.title} against epsilon",
                     y_label=f"{each.title}, % ({each.better})",
                 )
-                for each in members[:_MOST_CHARTS]
+                for each in members[:_MAX_CHARTS]
             ],
         }
         for (data, part), members in groups.items()
     ]
 
 
-def _by_run(utilities: Sequence[across.Utility]) -> list[tuple[across.Point, dict[str, Any]]]:
-    found: dict[int, tuple[across.Point, dict[str, Any]]] = {}
+def _by_run(utilities: Sequence[cross_run.Utility]) -> list[tuple[cross_run.Point, dict[str, Any]]]:
+    found: dict[int, tuple[cross_run.Point, dict[str, Any]]] = {}
     for each in utilities:
         for point in each.points:
             found.setdefault(point.place, (point, {}))[1][each.key] = point.measured
@@ -154,7 +154,7 @@ def _by_run(utilities: Sequence[across.Utility]) -> list[tuple[across.Point, dic
 
 
 def _wer_chart(stages: Sequence[Stage]) -> Any:
-    points = across.word_errors(stages)
+    points = cross_run.word_errors(stages)
     if len(points) < 2:
         return None
     return epsilon_chart(

@@ -1,7 +1,6 @@
-"""A stage: one run of one verb, read from its run.json, with the audit that lies beside it.
+"""A stage: one run of one verb, read from its run.json, with its audit.
 
-Parts that a run does not have are left out; parts that are there and wrong are refused, because a
-page that guesses is worse than none.
+Missing parts of a run are skipped; invalid parts are errors, because a page must not guess.
 """
 
 import math
@@ -21,19 +20,19 @@ from sottovoce.report.numbers import Measured, number
 
 @dataclass(frozen=True)
 class Stated:
-    """What holds for one unit, beside what the recipe claims of it."""
+    """The guarantee for one unit, and the claim of the recipe."""
 
     guarantee: Guarantee
     claim: Claim | None = None
     claim_about: str = ""
-    """The type of value that the claim is about, where every type has its own."""
+    """The type of private value that the claim is about, if claims differ by type."""
     checked: bool | None = None
-    """Whether the ledger gave what the run says (see `derivation`); None where nobody tried."""
+    """Whether the ledger implies the guarantee (see `derivation`); None if not checked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One run: what was done, what it guarantees, what it achieved."""
+    """One run: its configuration, guarantees and results."""
 
     name: str
     verb: str
@@ -43,11 +42,11 @@ class Stage:
     ledgers: Mapping[str, Ledger]
     audit: AuditResult | None = None
     private: tuple[str, ...] = ()
-    """Parts that were read from the private folder of the run."""
+    """Parts read from the private folder of the run."""
 
     @property
     def main(self) -> Stated | None:
-        """What the run itself puts first; the last unit is the one that protects most."""
+        """The main guarantee: the last one, for the largest unit."""
         return self.stated[-1] if self.stated else None
 
     @property
@@ -56,7 +55,7 @@ class Stage:
 
     @property
     def epsilon(self) -> float | None:
-        """The epsilon of the main guarantee: infinite where there is none, None if unsaid."""
+        """The epsilon of the main guarantee: infinite if it does not hold, None if unstated."""
         return None if self.main is None else self.main.guarantee.epsilon
 
     @property
@@ -65,15 +64,15 @@ class Stage:
 
     @cached_property
     def defects(self) -> tuple[str, ...]:
-        """Bounds of the audit that contradict what this run guarantees."""
+        """Bounds of the audit that contradict the guarantee."""
         if self.audit is None:
             return ()
-        told = self.audit.guarantee if self.main is None else self.main.guarantee
-        return tuple(replace(self.audit, guarantee=told).defects())
+        guarantee = self.audit.guarantee if self.main is None else self.main.guarantee
+        return tuple(replace(self.audit, guarantee=guarantee).defects())
 
     @property
     def seeded(self) -> str | None:
-        """The stamp of a seeded run."""
+        """The warning of a seeded run."""
         seed = self.run.get("seed")
         return seed if isinstance(seed, str) and seed.startswith("seeded") else None
 
@@ -96,7 +95,7 @@ class Stage:
 
     @property
     def history(self) -> tuple[Mapping[str, float], ...]:
-        """Numbers along the run, each row with its step; what is no finite number is left out."""
+        """Numbers by step; values that are not finite are skipped."""
         rows = self.run.get("history")
         read = (
             {str(name): number(value) for name, value in row.items()}
@@ -110,7 +109,7 @@ class Stage:
         )
 
     def scores(self) -> tuple[str, Mapping[str, Measured]]:
-        """The part of the data that was scored last (test before validation), and its scores."""
+        """The scored part of the data (test, or else validation), and its scores."""
         for part in ("test", "valid"):
             found = self.metrics.get(part)
             if isinstance(found, Mapping):
@@ -126,11 +125,11 @@ class Stage:
 def stage_of(
     run: Mapping[str, Any], path: Path, name: str, audit: AuditResult | None = None
 ) -> Stage:
-    """Make a stage of the content of a run file."""
+    """A stage from the content of a run file."""
     verb = str(run["verb"])
     try:
         if verb == "deid":
-            # Reading a ledger needs the kinds of its facts to be known.
+            # Reading the ledger needs the facts of this module to be registered.
             from sottovoce.deid.statement import facts as _  # noqa: F401
         return Stage(
             name=name,
@@ -142,8 +141,8 @@ def stage_of(
             audit=audit,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        said = str(problem) if isinstance(problem, InvalidInput) else repr(problem)
-        raise InvalidInput(f"{path}: Expected the run file of a verb, but: {said}") from problem
+        reason = str(problem) if isinstance(problem, InvalidInput) else repr(problem)
+        raise InvalidInput(f"{path}: Expected the run file of a verb, got: {reason}") from problem
 
 
 def _stated(run: Mapping[str, Any], audit: AuditResult | None) -> tuple[Stated, ...]:
@@ -152,17 +151,17 @@ def _stated(run: Mapping[str, Any], audit: AuditResult | None) -> tuple[Stated, 
     if by_unit:
         largest = max(claims.items(), key=lambda item: item[1].log10_epsilon, default=("", None))
         return tuple(
-            # A paper's claim about a type is about one token of it.
-            Stated(Guarantee.from_json(said), largest[1], largest[0])
+            # A claim about a type is about one token of it.
+            Stated(Guarantee.from_json(given), largest[1], largest[0])
             if unit == "token"
-            else Stated(Guarantee.from_json(said))
-            for unit, said in by_unit.items()
+            else Stated(Guarantee.from_json(given))
+            for unit, given in by_unit.items()
         )
     if run.get("guarantee"):
-        # The guarantee to users comes first: an audit is held against the one to examples.
+        # The guarantee to users comes first: the audit is compared with the last, to examples.
         users = [run["user_guarantee"]] if run.get("user_guarantee") else []
         return (
-            *(Stated(Guarantee.from_json(said)) for said in users),
+            *(Stated(Guarantee.from_json(given)) for given in users),
             Stated(Guarantee.from_json(run["guarantee"]), claims.get("")),
         )
     if audit is not None and audit.guarantee is not None:
@@ -171,12 +170,12 @@ def _stated(run: Mapping[str, Any], audit: AuditResult | None) -> tuple[Stated, 
 
 
 def _claims(claimed: Any) -> dict[str, Claim]:
-    """Claims by type; a run with a single claim has it under the empty name."""
+    """Claims by type; a single claim has the key \"\"."""
     if not claimed:
         return {}
     if "epsilon" in claimed:
         return {"": Claim.from_json(claimed)}
-    return {str(kind): Claim.from_json(said) for kind, said in claimed.items()}
+    return {str(kind): Claim.from_json(given) for kind, given in claimed.items()}
 
 
 def _ledgers(run: Mapping[str, Any]) -> dict[str, Ledger]:

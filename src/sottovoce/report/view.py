@@ -1,4 +1,4 @@
-"""What the page shows of a stage, made ready so that the template only has to write it down."""
+"""Views of stages: everything that the templates print."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,9 +6,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report import comparison, derivation, entries, released
-from sottovoce.report import cross_run as across
+from sottovoce.privacy.guarantee import Guarantee, rounded_up
+from sottovoce.report import comparison, cross_run, derivation, entries, released
 from sottovoce.report.numbers import Measured, number
 from sottovoce.report.plots import VerdictLine, history_chart, roc_chart, verdict_chart
 from sottovoce.report.stage import Stage, Stated
@@ -24,7 +23,7 @@ _WORDS = (("raised_words", "raised (biased) words"), ("other_words", "all other 
 
 @dataclass(frozen=True)
 class Line:
-    """A guarantee of a stage, and whether its ledger gives it."""
+    """A guarantee of a stage, and whether its ledger implies it."""
 
     stated: Stated
     checked: bool | None
@@ -32,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True)
 class StageView:
-    """A stage with everything derived from it."""
+    """A stage with all derived data."""
 
     number: int
     stage: Stage
@@ -56,10 +55,10 @@ class StageView:
 
     @property
     def contradictions(self) -> tuple[str, ...]:
-        """What is wrong with what the stage says of itself."""
+        """Contradictions between the stated guarantees and the audit or the ledgers."""
         wrong = [
-            f"The ledger does not give the guarantee to one {line.stated.guarantee.unit} that the "
-            "run states; the page shows the worse of both."
+            f"The ledger does not imply the stated guarantee to one {line.stated.guarantee.unit}; "
+            "the page shows the worse of the two."
             for line in self.lines
             if line.checked is False
         ]
@@ -67,7 +66,7 @@ class StageView:
 
 
 def view_of(place: int, stage: Stage) -> StageView:
-    """Prepare one stage."""
+    """The view of one stage."""
     part, scores = stage.scores()
     main = None if stage.main is None else stage.main.guarantee
     attacks = () if stage.audit is None else stage.audit.attacks
@@ -78,7 +77,7 @@ def view_of(place: int, stage: Stage) -> StageView:
         ledgers=tuple((unit, entries.rows(ledger)) for unit, ledger in stage.ledgers.items()),
         charts=tuple(_charts(stage)),
         roc=roc_chart(attacks, main, f"{stage.name}: membership attacks") if attacks else None,
-        scores=tuple((across.METRICS.get(key, (key, ""))[0], m) for key, m in scores.items()),
+        scores=tuple((cross_run.METRICS.get(key, (key, ""))[0], m) for key, m in scores.items()),
         scored_part={"test": "test data", "valid": "validation data"}.get(part, part),
         rates=tuple(_rates(stage)),
         words=tuple(_words(stage)),
@@ -94,25 +93,25 @@ def view_of(place: int, stage: Stage) -> StageView:
 
 
 def bare(guarantee: Guarantee) -> str:
-    """The sentence of a guarantee without the lists that the page shows beside it."""
+    """The sentence of a guarantee without assumptions and gaps, which the page lists separately."""
     return str(replace(guarantee, assumptions=(), not_covered=()))
 
 
 def verdicts(views: Sequence[StageView]) -> Markup | None:
-    """The chart of all guarantees; None where there is none to draw."""
+    """The chart of all guarantees; None if there are none."""
     lines = []
     for view in views:
         bound = view.stage.lower_bound
         for stated in view.stage.stated:
             if stated is not view.stage.main and stated.claim is None:
-                continue  # The table has them all; here those that say something new.
+                continue  # The table has all; the chart only main guarantees and claims.
             unit = stated.guarantee.unit
             shown = bound.epsilon if bound is not None and stated is view.stage.main else None
             lines.append(
                 VerdictLine(
                     f"{view.number}  {view.stage.name}, to one {unit}",
                     stated.guarantee.epsilon,
-                    None if stated.claim is None else min(stated.claim.epsilon, 1e300),
+                    stated.claim,
                     shown,
                 )
             )
@@ -125,7 +124,11 @@ def _charts(stage: Stage) -> list[Markup]:
     if len(spent) > 1:
         charts.append(
             history_chart(
-                spent, title=f"{stage.name}: epsilon by step", x_label="step", y_label="epsilon"
+                spent,
+                title=f"{stage.name}: epsilon by step",
+                x_label="step",
+                y_label="epsilon",
+                shown=rounded_up,
             )
         )
     losses = [(row["step"], Measured(row["loss"])) for row in stage.history if "loss" in row]
@@ -147,9 +150,10 @@ def _charts(stage: Stage) -> list[Markup]:
                 title=f"{stage.name}: epsilon by round",
                 x_label="round",
                 y_label="epsilon, derived from the ledger",
+                shown=rounded_up,
             )
         )
-    errors = across.rounds_with_word_errors(stage)
+    errors = cross_run.rounds_with_word_errors(stage)
     if len(errors) > 1:
         charts.append(
             history_chart(
@@ -182,12 +186,14 @@ def _words(stage: Stage) -> list[tuple[str, dict[str, float]]]:
 
 def _rounds(stage: Stage) -> list[tuple[int, dict[str, Any]]]:
     rounds = stage.metrics.get("rounds")
-    told = [each for each in rounds if isinstance(each, dict)] if isinstance(rounds, list) else []
-    return [(place, each) for place, each in enumerate(told, 1) if "accepted" in each]
+    reports = (
+        [each for each in rounds if isinstance(each, dict)] if isinstance(rounds, list) else []
+    )
+    return [(place, each) for place, each in enumerate(reports, 1) if "accepted" in each]
 
 
 def interval(measured: Measured) -> str:
-    """The interval of a share, in percent; empty where there is none."""
+    """The interval of a fraction in percent; empty if there is none."""
     if measured.low is None or measured.high is None:
         return ""
     return f"{100 * measured.low:.1f} to {100 * measured.high:.1f} %"

@@ -1,5 +1,5 @@
-"""The service: what the command line does, over HTTP, and a page to play with.
+"""The HTTP service: the verbs of the command line as endpoints, and a playground.
 
-`app.create_app` puts it together. Text that is sent to it goes into no log, no error message and no
-file; the answer is the only place where it comes back.
+`app.create_app` builds it. Text of requests is never logged, stored or quoted in error messages; it
+is returned only in the response.
 """

@@ -1,4 +1,4 @@
-"""The service put together: endpoints inside, limits around them, headers outermost."""
+"""The application: endpoints, with middleware for limits, authentication, logs and headers."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,10 +21,10 @@ from sottovoce.serve.limits import BodyLimit, Workers
 from sottovoce.serve.logs import RequestLog
 from sottovoce.serve.pages import PATHS, pages_router
 from sottovoce.serve.parse import Predict, load_parser, parse_router
-from sottovoce.serve.problems import answer_problems
-from sottovoce.serve.requests import refusals_of
+from sottovoce.serve.problems import add_error_handlers
+from sottovoce.serve.requests import error_responses
 from sottovoce.serve.rescore import Rescorer, rescore_router
-from sottovoce.serve.settings import LONGEST_TEXT, MOST_TEXTS, Settings
+from sottovoce.serve.settings import MAX_CHARACTERS, MAX_TEXTS, Settings
 
 
 class Health(BaseModel):
@@ -34,15 +34,15 @@ class Health(BaseModel):
 class Limits(BaseModel):
     body_bytes: int
     seconds: float
-    texts: int = MOST_TEXTS
-    characters: int = LONGEST_TEXT
+    texts: int = MAX_TEXTS
+    characters: int = MAX_CHARACTERS
 
 
 class About(BaseModel):
-    """What is loaded and what is allowed."""
+    """Loaded models and limits."""
 
     version: str = __version__
-    detector: str = Field(description="The detector that is used if none is named.")
+    detector: str = Field(description="The default detector.")
     detectors: tuple[str, ...] = OFFERED
     strategies: tuple[str, ...] = tuple(str(each) for each in OfferedStrategy)
     parse: bool = Field(description="Whether a run is loaded.")
@@ -52,34 +52,34 @@ class About(BaseModel):
 
 
 def about_router(settings: Settings, *, detector: str, parse: bool, rescore: bool) -> APIRouter:
-    """The two endpoints."""
+    """The endpoints /healthz and /about."""
     router = APIRouter(tags=["service"])
     limits = Limits(body_bytes=settings.max_body, seconds=settings.timeout)
-    told = About(detector=detector, parse=parse, rescore=rescore, limits=limits)
-    refusals = refusals_of(401, 408, 413, 421, 500, 503)
-    open_to_all = refusals_of(421, 500)
+    answer = About(detector=detector, parse=parse, rescore=rescore, limits=limits)
+    errors = error_responses(401, 408, 413, 421, 500, 503)
+    health_errors = error_responses(421, 500)
 
-    @router.get("/healthz", responses=open_to_all)
+    @router.get("/healthz", responses=health_errors)
     async def healthz() -> Health:
-        """Whether the service is up; needs no token and says nothing else."""
+        """Health check; needs no token and reveals nothing else."""
         return Health()
 
-    @router.get("/about", responses=refusals)
+    @router.get("/about", responses=errors)
     async def about() -> About:
-        """What is loaded, what may be asked for, and the limits."""
-        return told
+        """Loaded models, available options and limits."""
+        return answer
 
     return router
 
 
 DESCRIPTION = (
-    "Private language understanding: release text, parse it, and know what it cost. "
-    "Epsilon is per call. Nothing that is sent here is logged, stored or quoted in an error."
+    "Private language understanding: release text, parse it, and know the privacy cost. "
+    "Epsilon is per call. Requests are not logged, stored or quoted in errors."
 )
 
 
 def create_app(settings: Settings, *, predict: Predict | None = None) -> FastAPI:
-    """The service as an ASGI application; `predict` stands in for a run folder.
+    """The service as an ASGI application; `predict` replaces the model of a run folder.
 
     >>> app = create_app(Settings(detector="patterns"))
     >>> sorted(path for path in app.openapi()["paths"])
@@ -99,7 +99,7 @@ def create_app(settings: Settings, *, predict: Predict | None = None) -> FastAPI
         texts.close()
         numbers.close()
 
-    # The pages that FastAPI offers for documentation load scripts from elsewhere; ours do not.
+    # FastAPI's documentation pages load scripts from a CDN; ours do not.
     app = FastAPI(
         title="sottovoce",
         version=__version__,
@@ -121,15 +121,15 @@ def create_app(settings: Settings, *, predict: Predict | None = None) -> FastAPI
         )
     )
     app.include_router(pages_router(app))
-    answer_problems(app)
-    _wrap(app, settings)
+    add_error_handlers(app)
+    _add_middleware(app, settings)
     if settings.token is not None:
         _describe_token(app)
     return app
 
 
-def _wrap(app: FastAPI, settings: Settings) -> None:
-    """Add the middleware, from the inside out."""
+def _add_middleware(app: FastAPI, settings: Settings) -> None:
+    """Add the middleware, innermost first."""
     paths = {*app.openapi()["paths"], *PATHS, "/openapi.json"}
     app.add_middleware(
         BodyLimit,

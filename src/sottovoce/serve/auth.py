@@ -1,8 +1,8 @@
-"""Who may ask: whoever has the token, by a name that this service goes by.
+"""Authentication by token, the check of the Host header, and security headers.
 
-The token is compared in constant time, by its hash, so that neither its letters nor its length can
-be learnt by waiting. A browser cannot put a token into the header of the first page it loads, so it
-may also come as the password of HTTP Basic authentication, under any name.
+Hashes of tokens are compared in constant time, so that response times reveal neither the token nor
+its length. A browser cannot add a token to the header of its first request, so the token may also
+be the password of HTTP Basic authentication, with any user name.
 """
 
 import base64
@@ -13,14 +13,14 @@ import hmac
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sottovoce.serve.problems import refusal
+from sottovoce.serve.problems import error_response
 
 OPEN = frozenset({"/healthz"})
-"""What needs no token."""
+"""Paths that need no token."""
 
 
 class TokenRequired:
-    """Middleware: without the token there is no answer but to a health check."""
+    """Middleware: reject requests without the token, except health checks."""
 
     def __init__(self, app: ASGIApp, *, token: str) -> None:
         self._app = app
@@ -30,7 +30,9 @@ class TokenRequired:
         if scope["type"] == "http" and scope["path"] not in OPEN:
             given = token_of(Headers(scope=scope).get("authorization", ""))
             if not hmac.compare_digest(_digest(given), self._digest):
-                answer = refusal(401, "Expected the token: `Authorization: Bearer TOKEN`.")
+                answer = error_response(
+                    401, "Expected the header `Authorization: Bearer TOKEN`, got no valid token."
+                )
                 answer.headers["WWW-Authenticate"] = 'Bearer realm="sottovoce"'
                 answer.headers.append("WWW-Authenticate", 'Basic realm="sottovoce"')
                 await answer(scope, receive, send)
@@ -39,7 +41,7 @@ class TokenRequired:
 
 
 def token_of(header: str) -> bytes:
-    """The token in the header `Authorization`; nothing if there is none.
+    """The token in the Authorization header; empty if there is none.
 
     >>> token_of("Bearer abc"), token_of("Basic YW5uOmFiYw=="), token_of("Basic ?"), token_of("")
     (b'abc', b'abc', b'', b'')
@@ -58,10 +60,10 @@ def token_of(header: str) -> bytes:
 
 
 class KnownHosts:
-    """Middleware: requests under another name are refused.
+    """Middleware: reject requests with an unknown Host header.
 
-    A page of somebody else may point its own name at 127.0.0.1 and then read answers from a service
-    without a token; the name in the header gives it away.
+    This prevents DNS rebinding: a web page could resolve its own host name to 127.0.0.1 and read
+    responses of a service without a token.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: frozenset[str]) -> None:
@@ -70,14 +72,14 @@ class KnownHosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and host_of(scope) not in self._hosts:
-            answer = refusal(421, "This service does not go by the name it was called.")
+            answer = error_response(421, "Unknown Host header.")
             await answer(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
 
 def host_of(scope: Scope) -> str:
-    """The name in the header `Host`, without a port.
+    """The name in the Host header, without the port.
 
     >>> [host_of({"headers": [(b"host", h)]}) for h in (b"localhost:8321", b"[::1]:8321", b"a")]
     ['localhost', '::1', 'a']
@@ -117,7 +119,7 @@ HEADERS = {
 
 
 class SafeHeaders:
-    """Middleware: adds the headers."""
+    """Middleware: add the security headers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

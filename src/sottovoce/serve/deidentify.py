@@ -1,7 +1,7 @@
-"""`POST /deidentify`: release texts, with what this call cost.
+"""`POST /deidentify`: release texts with the guarantee of the call.
 
-A caller may name built-in detectors only. A name may also be a file, and reading files by name is
-for whoever starts the service.
+Requests may name only built-in detectors. Elsewhere a detector name may be a file path, and clients
+must not make the service read files.
 """
 
 import threading
@@ -19,9 +19,9 @@ from sottovoce.deid.detect.detector import utterance_of
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.serve.limits import Deadline, Workers
-from sottovoce.serve.problems import Refused
+from sottovoce.serve.problems import RequestError
 from sottovoce.serve.requests import (
-    REFUSALS,
+    ERROR_RESPONSES,
     Claimed,
     FullGuarantee,
     Texts,
@@ -31,14 +31,14 @@ from sottovoce.serve.requests import (
 
 OFFERED = ("tagger", "gazetteer", "patterns")
 PATTERN = rf"^({'|'.join(OFFERED)})(\+({'|'.join(OFFERED)})){{0,2}}$"
-_RENEWED_AFTER = 250_000  # characters
+_RELOAD_AFTER = 250_000  # characters
 
 
 class SharedDetector:
-    """A detector for all threads, which forgets what it read.
+    """A detector for all threads, reloaded from time to time to clear its caches.
 
-    A tagger remembers the words it met, to be quick; callers' words should neither stay in memory
-    for long nor fill it. So the detector is made anew after some text.
+    A tagger caches features of words. Words of requests should neither stay in memory for long nor
+    fill it, so the detector is reloaded after a fixed amount of text.
 
     >>> from sottovoce.deid.detect.detector import utterance_of
     >>> SharedDetector("patterns").find([utterance_of("at half past three")])
@@ -57,7 +57,7 @@ class SharedDetector:
 
     def find(self, batch: Sequence[Utterance]) -> list[list[Span]]:
         with self._lock:
-            if self._read > _RENEWED_AFTER:
+            if self._read > _RELOAD_AFTER:
                 self._detector = detector(self._asked)
                 self._read = 0
             self._read += sum(len(utterance.text) for utterance in batch)
@@ -68,7 +68,7 @@ class SharedDetector:
 
 
 class Detectors:
-    """The default of the service, and those that callers may ask for, made when first asked."""
+    """The default detector, and those named in requests, loaded on first use."""
 
     def __init__(self, default: str) -> None:
         self._default = SharedDetector(default)
@@ -80,7 +80,7 @@ class Detectors:
         return self._default
 
     def named(self, name: str | None) -> SharedDetector:
-        """The detector of a name that fits `PATTERN`; the order of its parts does not matter."""
+        """The detector of a name that matches `PATTERN`; the order of its parts does not matter."""
         if name is None:
             return self._default
         parts = set(name.split("+"))
@@ -92,13 +92,13 @@ class Detectors:
 
 
 PER_CALL = (
-    "Epsilon is for this call alone. Releasing the same text again draws anew and spends again: "
-    "the epsilons of all calls add up."
+    "Epsilon covers this call only. Releasing the same text again draws new noise and spends "
+    "again: the epsilons of all calls add up."
 )
 
 
 class OfferedStrategy(StrEnum):
-    """The strategies that need neither a secret key nor word vectors."""
+    """Strategies that need neither a key nor word vectors."""
 
     REDACT = "redact"
     TYPED = "typed"
@@ -113,30 +113,30 @@ class DeidentifyRequest(Texts):
 
     strategy: Annotated[OfferedStrategy, Strict(False)] = OfferedStrategy.ENTITY
     p: float | None = Field(
-        None, ge=0, le=1, description="Probability of replacing a private value; 1 if left out."
+        None, ge=0, le=1, description="Probability of replacing a private value; default 1."
     )
     epsilon: float | None = Field(
-        None, ge=0, le=1e6, description="What one private token may cost, instead of p."
+        None, ge=0, le=1e6, description="Epsilon of one private token, instead of p."
     )
     detector: str | None = Field(
         None,
         pattern=PATTERN,
-        description="tagger, gazetteer, patterns, or some of them joined by +.",
+        description="tagger, gazetteer, patterns, or several joined by +.",
     )
-    delta: float = Field(0.0, ge=0, lt=1, description="What the statement may fail by.")
+    delta: float = Field(0.0, ge=0, lt=1, description="Failure probability delta of the statement.")
 
     def setting(self) -> Setting:
-        """The setting; what is wrong with it is about numbers, so it may be said."""
+        """The setting; its errors are about numbers, so they are safe to return."""
         try:
             return Setting(strategy=str(self.strategy), p=self.p, epsilon=self.epsilon)
         except InvalidInput as problem:
-            raise Refused(422, str(problem)) from None
+            raise RequestError(422, str(problem)) from None
 
 
 class ReplacedSpan(BaseModel):
     """`text[start:end]` of the request became `text[released_start:released_end]` of the release.
 
-    Places are counted in Unicode characters. The value may have stayed the same.
+    Offsets count Unicode characters. The value may be unchanged.
     """
 
     start: int
@@ -147,14 +147,14 @@ class ReplacedSpan(BaseModel):
 
 
 class ReleasedText(BaseModel):
-    """One released text. The spans are for whoever sent it: they are no part of the release."""
+    """One released text. The spans are for the client only, not part of the release."""
 
     text: str
     spans: list[ReplacedSpan]
 
 
 class TypeCost(BaseModel):
-    """What was done to one type of private value, and what one token of it cost."""
+    """The mechanism for one type of private value, and the cost of one token."""
 
     tokens: int
     mechanism: dict[str, Any]
@@ -172,25 +172,27 @@ class Deidentified(BaseModel):
     claimed: Claimed | None = Field(
         description="The largest epsilon that the publication claims for one token of these types."
     )
-    statement: list[str] = Field(description="The whole statement for people, line by line.")
+    statement: list[str] = Field(description="The full statement as text, line by line.")
     epsilon_is: str = Field(description="What the epsilon covers.")
 
 
 def deidentify_router(detectors: Detectors, workers: Workers) -> APIRouter:
-    """The endpoint, with what it works with."""
+    """The endpoint."""
     router = APIRouter()
     noise = NoiseSource()
 
-    @router.post("/deidentify", response_model=Deidentified, responses=REFUSALS, tags=["text"])
+    @router.post(
+        "/deidentify", response_model=Deidentified, responses=ERROR_RESPONSES, tags=["text"]
+    )
     async def deidentify(request: DeidentifyRequest) -> dict[str, Any]:
-        """Replace the private values of texts, and say what that guarantees.
+        """Replace the private values of texts, and state the guarantee.
 
-        Noise is cryptographic and drawn anew for every call, so a call cannot be repeated.
+        Noise is cryptographically secure and new for every call, so calls are not repeatable.
         """
         setting = request.setting()
 
         def work(deadline: Deadline) -> dict[str, Any]:
-            # A statement covers what one de-identifier released: hence one for each call.
+            # A statement covers all releases of a de-identifier, so each call has its own.
             deid = Deidentifier(
                 detector=detectors.named(request.detector),
                 setting=setting,

@@ -1,7 +1,7 @@
-"""`POST /epsilon`: what a recipe claims and what it guarantees, as `sottovoce epsilon --json`.
+"""`POST /epsilon`: claimed and true epsilon of a recipe, as `sottovoce epsilon --json`.
 
-Fields are the options of the command. Their ranges are smaller than those of the library, because
-accounting for a million different epochs takes longer than anybody waits.
+Fields are the options of the command. Their ranges are smaller than in the library, because
+accounting for a million different epochs would exceed the time limit.
 """
 
 from typing import Annotated, Any, Literal
@@ -26,8 +26,8 @@ from sottovoce.privacy.recipes import (
     TrainingRecipe,
 )
 from sottovoce.serve.limits import Deadline, Workers
-from sottovoce.serve.problems import Refused
-from sottovoce.serve.requests import REFUSALS, Body, RecipeStatement, recipe_statement
+from sottovoce.serve.problems import RequestError
+from sottovoce.serve.requests import ERROR_RESPONSES, Body, RecipeStatement, recipe_statement
 
 Positive = Annotated[float, Field(ge=1e-9, le=1e9)]
 Count = Annotated[int, Field(ge=1, le=1000)]
@@ -36,7 +36,7 @@ Delta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Training(Body):
-    """DP-SGD, or eDP-SGD exactly or as printed."""
+    """DP-SGD or eDP-SGD, exact or as in the paper."""
 
     recipe: Literal["training"]
     method: Annotated[Method, Strict(False)] = Method.DP_SGD
@@ -68,7 +68,7 @@ class Training(Body):
 
 
 class Deid(Body):
-    """Replacing private tokens, by the strategies of the paper."""
+    """Replacement of private tokens, with the strategies of the paper."""
 
     recipe: Literal["deid"]
     strategy: Annotated[Strategy, Strict(False)]
@@ -113,14 +113,13 @@ class Federate(Body):
 
     def _scale(self) -> float:
         if (self.epsilon_per_count is None) == (self.scale is None):
-            raise Refused(422, "Expected either epsilon_per_count or scale, and not both.")
+            raise RequestError(422, "Expected exactly one of epsilon_per_count and scale.")
         if self.scale is not None:
             return self.scale
         if self.mechanism not in (Noise.LAPLACE, Noise.DISCRETE_LAPLACE):
-            raise Refused(
+            raise RequestError(
                 422,
-                f"Expected scale with {self.mechanism} noise: an epsilon for each count sets a "
-                "Laplace scale.",
+                f"Expected scale with {self.mechanism} noise: epsilon_per_count is for Laplace.",
             )
         assert self.epsilon_per_count is not None
         return 1 / self.epsilon_per_count
@@ -130,22 +129,24 @@ Recipe = Annotated[Training | Deid | Federate, Field(discriminator="recipe")]
 
 
 def epsilon_router(workers: Workers) -> APIRouter:
-    """The endpoint; `workers` are its own, so that accounting keeps nobody's text waiting."""
+    """The endpoint, with its own `workers`, so that accounting does not delay text requests."""
     router = APIRouter()
 
-    @router.post("/epsilon", response_model=RecipeStatement, responses=REFUSALS, tags=["epsilon"])
+    @router.post(
+        "/epsilon", response_model=RecipeStatement, responses=ERROR_RESPONSES, tags=["epsilon"]
+    )
     async def epsilon(recipe: Recipe) -> dict[str, Any]:
-        """What a recipe claims, and what it guarantees, before anything is run."""
+        """Claimed and true epsilon of a recipe, before anything is run."""
 
         def work(_: Deadline) -> dict[str, Any]:
             try:
                 return recipe_statement(recipe.statement())
             except SottovoceError as problem:
-                # These sentences are about numbers and choices: there is no text in a recipe.
-                raise Refused(422, str(problem)) from None
+                # Safe to return: a recipe contains only numbers and choices, no text.
+                raise RequestError(422, str(problem)) from None
             except (ArithmeticError, ValueError):
-                sentence = "These numbers are so large or so small that they cannot be computed."
-                raise Refused(422, sentence) from None
+                message = "These numbers are too large or too small to compute."
+                raise RequestError(422, message) from None
 
         return await workers.run(work)
 

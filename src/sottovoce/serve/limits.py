@@ -1,9 +1,8 @@
-"""Limits on how much, how long and how many: of a request's body, of its work, of requests.
+"""Limits on request size, processing time and the number of concurrent requests.
 
-A body is read whole before anything looks at it, and never more of it than the limit. Work runs in
-a few threads with a deadline; what comes too late is thrown away, not sent. A thread cannot be
-stopped from outside, so it keeps its place until it is done: then others wait, but the number of
-threads never grows.
+A body is read completely, up to the limit, before it is parsed. Work runs in a fixed number of
+threads with a deadline; late results are discarded. Threads cannot be killed, so late work occupies
+its thread until it ends: other requests wait, but the number of threads never grows.
 """
 
 import asyncio
@@ -15,56 +14,58 @@ from typing import TypeVar
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sottovoce.serve.problems import Refused, refusal
+from sottovoce.serve.problems import RequestError, error_response
 
 Result = TypeVar("Result")
 
-_LATE = "The time limit was reached; nothing is returned. Send less at a time."
+_LATE = "The time limit was reached; nothing is returned. Send smaller requests."
 _CLOSE = {"Connection": "close"}
-_BUSY = "The service is busy; nothing was done. Try again later."
+_BUSY = "The service is busy; the request was not processed. Try again later."
 
 
 class BodyLimit:
-    """Middleware: at most so many requests at once, each with a body of at most so many bytes."""
+    """Middleware: limit the number of concurrent requests and the size of their bodies."""
 
     def __init__(self, app: ASGIApp, *, max_body: int, requests: int, seconds: float) -> None:
         self._app = app
         self._max_body = max_body
         self._requests = requests
         self._seconds = seconds
-        self._now = 0
+        self._active = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] == "/healthz":
             await self._app(scope, receive, send)
             return
-        if self._now >= self._requests:
-            await refusal(503, _BUSY)(scope, receive, send)
+        if self._active >= self._requests:
+            await error_response(503, _BUSY)(scope, receive, send)
             return
-        self._now += 1
+        self._active += 1
         try:
             await self._limited(scope, receive, send)
         finally:
-            self._now -= 1
+            self._active -= 1
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             body = await asyncio.wait_for(self._read(scope, receive), self._seconds)
-        except Refused as problem:
-            # Whatever else the caller still sends is not read: the connection is closed.
-            answer = refusal(problem.status, problem.sentence, headers=_CLOSE)
+        except RequestError as problem:
+            # The rest of the body is not read: close the connection.
+            answer = error_response(problem.status, problem.message, headers=_CLOSE)
             await answer(scope, receive, send)
             return
         except TimeoutError:
-            sentence = f"The body did not arrive within {self._seconds:g} seconds."
-            await refusal(408, sentence, headers=_CLOSE)(scope, receive, send)
+            message = f"The body did not arrive within {self._seconds:g} seconds."
+            await error_response(408, message, headers=_CLOSE)(scope, receive, send)
             return
         if body is not None:
             await self._app(scope, _replay(body, receive), send)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        """The whole body; None if the caller went away."""
-        too_large = Refused(413, f"A body may have {self._max_body:,} bytes at most.")
+        """The complete body; None if the client disconnected."""
+        too_large = RequestError(
+            413, f"Expected a body of at most {self._max_body:,} bytes, got more."
+        )
         announced = Headers(scope=scope).get("content-length", "0")
         if not announced.isdecimal() or int(announced[:20]) > self._max_body:
             raise too_large
@@ -81,7 +82,7 @@ class BodyLimit:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Give the body again, then whatever else comes."""
+    """A `receive` that returns the body once, then the original messages."""
     given = False
 
     async def again() -> Message:
@@ -95,26 +96,26 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 class Deadline:
-    """When work has to be done; long work looks at it now and then.
+    """A deadline that long-running work checks from time to time.
 
     >>> Deadline(60).check()
     >>> Deadline(0).check()
     Traceback (most recent call last):
-    sottovoce.serve.problems.Refused: The time limit was reached; nothing is returned. Send less
-    at a time.
+    sottovoce.serve.problems.RequestError: The time limit was reached; nothing is returned. Send
+    smaller requests.
     """
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
     def check(self) -> None:
-        """Stop here if it is too late."""
+        """Raise if the deadline has passed."""
         if time.monotonic() >= self._end:
-            raise Refused(504, _LATE)
+            raise RequestError(504, _LATE)
 
 
 class Workers:
-    """A few threads for work that takes the processor, with a time limit."""
+    """A fixed number of threads for CPU-bound work, with a time limit."""
 
     def __init__(self, threads: int, seconds: float) -> None:
         self._count = threads
@@ -122,17 +123,17 @@ class Workers:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="sottovoce")
 
     async def run(self, work: Callable[[Deadline], Result]) -> Result:
-        """The result of the work, or a refusal when the time is over."""
+        """The result of the work; raises if the time limit is reached."""
         future = self._threads.submit(work, Deadline(self._seconds))
         try:
-            # The result of abandoned work goes nowhere: nobody holds its future any more.
+            # Results of abandoned work are dropped with the future.
             return await asyncio.wait_for(asyncio.wrap_future(future), self._seconds)
         except TimeoutError:
-            begun = not future.cancelled()
-            raise Refused(504 if begun else 503, _LATE if begun else _BUSY) from None
+            started = not future.cancelled()
+            raise RequestError(504 if started else 503, _LATE if started else _BUSY) from None
 
     def close(self) -> None:
-        """Let the threads go. An application may be started again, so there are new ones then."""
+        """Stop the threads, and create new ones: an application may be started again."""
         old = self._threads
         self._threads = ThreadPoolExecutor(self._count, thread_name_prefix="sottovoce")
         old.shutdown(wait=False, cancel_futures=True)

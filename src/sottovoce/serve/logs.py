@@ -1,8 +1,8 @@
-"""One line of JSON a request, and nothing in it that a caller wrote.
+"""One line of JSON per request, without any content of the request.
 
-A line has the time, the address from our own list, the status, how long it took and how many bytes
-went by. Of an error it has the type and the line of code: the message of an exception may quote the
-text. Of what other libraries log it has their template without its arguments.
+A line has the time, the path if it is one of ours, the status, the duration and the number of bytes
+in and out. For exceptions it has type and line of code, because messages may quote the text. For
+log records of other libraries it has the message template without arguments.
 """
 
 import json
@@ -17,14 +17,14 @@ from typing import Any, TextIO
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sottovoce.serve.problems import refusal
+from sottovoce.serve.problems import error_response
 
 LOGGER = logging.getLogger("sottovoce.serve")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class RequestLog:
-    """Middleware, the outermost: logs every request, and lets no exception out."""
+    """Outermost middleware: logs every request and catches every exception."""
 
     def __init__(self, app: ASGIApp, *, paths: Collection[str]) -> None:
         self._app = app
@@ -52,10 +52,10 @@ class RequestLog:
         try:
             await self._app(scope, counted_receive, counted_send)
         except Exception as problem:  # noqa: BLE001
-            # The server would print the exception with its message, which may quote the text.
+            # uvicorn would log the exception with its message, which may quote the text.
             failure = {"failure": type(problem).__name__, "where": _place(problem)}
             if not seen["status"]:
-                answer = refusal(500, "The service failed; nothing is returned.")
+                answer = error_response(500, "The service failed; nothing is returned.")
                 await answer(scope, receive, counted_send)
         LOGGER.log(
             logging.ERROR if failure else logging.INFO,
@@ -73,7 +73,7 @@ class RequestLog:
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line of JSON: our own facts, or the bare template of somebody else's.
+    """Formats a record as one line of JSON: our fields, or the bare template of other libraries.
 
     >>> record = logging.LogRecord("uvicorn", 20, "", 0, "bad request: %s", ("call mum",), None)
     >>> json.loads(JsonLines().format(record))["event"]
@@ -95,7 +95,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to(stream: TextIO | None = None) -> None:
-    """Send the lines of this service and of its server to a stream (standard error)."""
+    """Log this service and its server to a stream (default: standard error)."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
     for name in (LOGGER.name, "uvicorn", "uvicorn.error", "asyncio"):
@@ -106,6 +106,6 @@ def log_to(stream: TextIO | None = None) -> None:
 
 
 def _place(problem: BaseException) -> str:
-    """Where it was raised, without a line of anybody's data."""
+    """The file and line where it was raised, without any data."""
     frames = traceback.extract_tb(problem.__traceback__)
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

@@ -1,4 +1,4 @@
-"""The playground, and the documentation of the endpoints, without anything from elsewhere."""
+"""The playground and the API documentation; nothing is loaded from other servers."""
 
 from html import escape
 from importlib import resources
@@ -14,16 +14,16 @@ _FILES = {
     "/static/style.css": "style.css",
 }
 PATHS = (*_FILES, "/docs")
-"""Addresses that are not in the OpenAPI description."""
+"""Paths that are not in the OpenAPI description."""
 
 
 def pages_router(app: FastAPI) -> APIRouter:
-    """The pages; each file is read once, at the start."""
+    """The pages; each file is read once, at startup."""
     router = APIRouter(include_in_schema=False)
     folder = resources.files("sottovoce.serve").joinpath("static")
     for path, name in _FILES.items():
         content = folder.joinpath(name).read_bytes()
-        router.add_api_route(path, _give(content, _TYPES[name[name.rindex(".") :]]))
+        router.add_api_route(path, _serve(content, _TYPES[name[name.rindex(".") :]]))
 
     @router.get("/docs")
     async def docs() -> HTMLResponse:
@@ -32,15 +32,15 @@ def pages_router(app: FastAPI) -> APIRouter:
     return router
 
 
-def _give(content: bytes, kind: str) -> Any:
-    async def give() -> Response:
+def _serve(content: bytes, kind: str) -> Any:
+    async def serve() -> Response:
         return Response(content, media_type=f"{kind}; charset=utf-8")
 
-    return give
+    return serve
 
 
 def documentation(described: dict[str, Any]) -> str:
-    """The OpenAPI description as one page of HTML."""
+    """The OpenAPI description as one HTML page."""
     schemas = described.get("components", {}).get("schemas", {})
     parts = [
         _endpoint(method, path, operation, schemas)
@@ -64,25 +64,25 @@ def documentation(described: dict[str, Any]) -> str:
 def _endpoint(
     method: str, path: str, operation: dict[str, Any], schemas: dict[str, dict[str, Any]]
 ) -> str:
-    told = escape(operation.get("description", ""))
+    description = escape(operation.get("description", ""))
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     answer = operation["responses"].get("200", {}).get("content", {}).get("application/json", {})
-    refused = "".join(
+    errors = "".join(
         f"<li><code>{escape(status)}</code> {escape(response['description'])}</li>"
         for status, response in sorted(operation["responses"].items())
         if status != "200"
     )
     return (
         f'<section class="card"><h2><span class="method">{escape(method.upper())}</span> '
-        f"<code>{escape(path)}</code></h2><p>{told}</p>"
+        f"<code>{escape(path)}</code></h2><p>{description}</p>"
         + _tables("Request", body.get("schema"), schemas)
-        + _tables("Answer", answer.get("schema"), schemas)
-        + f"<details><summary>Refusals</summary><ul>{refused}</ul></details></section>"
+        + _tables("Response", answer.get("schema"), schemas)
+        + f"<details><summary>Errors</summary><ul>{errors}</ul></details></section>"
     )
 
 
 def _tables(heading: str, schema: Any, schemas: dict[str, dict[str, Any]]) -> str:
-    """A table for each object that a schema names: of a choice, one for each alternative."""
+    """One table for each object in a schema; for a union, one for each alternative."""
     if not schema:
         return ""
     found = []
@@ -111,7 +111,7 @@ def _references(schema: Any) -> list[str]:
 
 
 def _kind(about: dict[str, Any], schemas: dict[str, dict[str, Any]]) -> str:
-    """The type of a field in a few words, with its limits."""
+    """The type of a field, with its limits."""
     if "$ref" in about:
         name = about["$ref"].rpartition("/")[2]
         return " | ".join(map(str, schemas[name]["enum"])) if "enum" in schemas[name] else name

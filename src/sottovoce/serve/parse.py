@@ -1,4 +1,4 @@
-"""`POST /parse`: the intent and the slots of texts, by a trained run."""
+"""`POST /parse`: intents and slots of texts, from a trained run."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -8,14 +8,14 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from sottovoce.serve.limits import Deadline, Workers
-from sottovoce.serve.problems import Refused
-from sottovoce.serve.requests import REFUSALS, Texts
+from sottovoce.serve.problems import RequestError
+from sottovoce.serve.requests import ERROR_RESPONSES, Texts
 
-_AT_ONCE = 32
+_BATCH_SIZE = 32
 
 
 class Predicted(Protocol):
-    """What a model says of one utterance."""
+    """The prediction for one utterance."""
 
     @property
     def intent(self) -> str: ...
@@ -29,7 +29,7 @@ Predict = Callable[[Sequence[Sequence[str]]], Sequence[Predicted]]
 
 
 class Slot(BaseModel):
-    """The words `tokens[start:end]` fill a slot of this type."""
+    """`tokens[start:end]` is a slot of this type."""
 
     start: int
     end: int
@@ -38,12 +38,12 @@ class Slot(BaseModel):
 
 
 class Parse(BaseModel):
-    """What one text means to the model."""
+    """Intent and slots of one text."""
 
     intent: str
-    probability: float = Field(description="Of the intent.")
+    probability: float = Field(description="Probability of the intent.")
     tokens: list[str]
-    tags: list[str] = Field(description="B-, I- and O, one a token.")
+    tags: list[str] = Field(description="BIO tags, one per token.")
     slots: list[Slot]
 
 
@@ -52,7 +52,7 @@ class Parsed(BaseModel):
 
 
 def load_parser(folder: str) -> Predict:
-    """The model of a run folder, for one thread at a time."""
+    """Load the model of a run folder; predictions take a lock."""
     from sottovoce.nlu.runs.run import load_run
 
     model = load_run(folder).model
@@ -66,23 +66,23 @@ def load_parser(folder: str) -> Predict:
 
 
 def parse_router(predict: Predict | None, workers: Workers) -> APIRouter:
-    """The endpoint; without a model it says so."""
+    """The endpoint; it returns an error if no model is loaded."""
     router = APIRouter()
 
-    @router.post("/parse", response_model=Parsed, responses=REFUSALS, tags=["text"])
+    @router.post("/parse", response_model=Parsed, responses=ERROR_RESPONSES, tags=["text"])
     async def parse(request: Texts) -> dict[str, Any]:
-        """The intent, its probability and the slots of texts; words are parted by blanks."""
+        """Intents with probabilities, and slots; texts are split at whitespace."""
         if predict is None:
-            raise Refused(503, "No model is loaded; start the service with --run RUN.")
+            raise RequestError(503, "No model is loaded; start the service with --run RUN.")
         tokens = [text.split() for text in request.every]
         if not all(tokens):
-            raise Refused(422, "Expected at least one word in every text.")
+            raise RequestError(422, "Expected at least one word in every text.")
 
         def work(deadline: Deadline) -> dict[str, Any]:
             found: list[dict[str, Any]] = []
-            for start in range(0, len(tokens), _AT_ONCE):
+            for start in range(0, len(tokens), _BATCH_SIZE):
                 deadline.check()
-                batch = tokens[start : start + _AT_ONCE]
+                batch = tokens[start : start + _BATCH_SIZE]
                 found += map(_parse, batch, predict(batch))
             return {"parses": found}
 
@@ -102,7 +102,7 @@ def _parse(tokens: Sequence[str], predicted: Predicted) -> dict[str, Any]:
 
 
 def slots_of(tokens: Sequence[str], tags: Sequence[str]) -> list[dict[str, Any]]:
-    """The slots that the tags of tokens make.
+    """The slots of BIO-tagged tokens.
 
     >>> slots_of(["call", "anna", "lee"], ["O", "B-who", "I-who"])
     [{'start': 1, 'end': 3, 'type': 'who', 'text': 'anna lee'}]
@@ -110,8 +110,8 @@ def slots_of(tokens: Sequence[str], tags: Sequence[str]) -> list[dict[str, Any]]
     found: list[dict[str, Any]] = []
     for place, tag in enumerate(tags):
         prefix, _, kind = tag.partition("-")
-        goes_on = prefix == "I" and found and found[-1]["end"] == place
-        if goes_on and found[-1]["type"] == kind:
+        continues = prefix == "I" and found and found[-1]["end"] == place
+        if continues and found[-1]["type"] == kind:
             found[-1]["end"] = place + 1
         elif kind:
             found.append({"start": place, "end": place + 1, "type": kind})

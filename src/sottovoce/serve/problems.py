@@ -1,8 +1,7 @@
-"""Errors as answers: one sentence that never quotes what was sent.
+"""Error responses, which never quote the request.
 
-What people send here is private, and error messages are what gets copied into tickets and logs. So
-a refused field is named, and what it should have been; its value is left out, and so is any name
-that this service does not know itself.
+Requests are private, and error messages get copied into tickets and logs. So errors name the
+invalid field and what was expected, but not its value, nor any field name unknown to the service.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,67 +14,67 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 
-class Refused(Exception):
-    """An answer with this status and this sentence; the sentence holds nothing of the input."""
+class RequestError(Exception):
+    """An error response with this status and message; the message must not quote the request."""
 
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
         self.status = status
-        self.sentence = sentence
+        self.message = message
 
 
 class FieldProblem(BaseModel):
-    """One field that is not what it has to be."""
+    """One invalid field."""
 
-    field: str = Field(description="Which one, such as body.texts.0.")
-    problem: str = Field(description="What was expected of it.")
+    field: str = Field(description="Path of the field, such as body.texts.0.")
+    problem: str = Field(description="What is wrong with it.")
 
 
 class Problem(BaseModel):
-    """Why there is no answer. It never quotes the request."""
+    """Why the request failed. Never quotes the request."""
 
     error: str
     fields: list[FieldProblem] = []
 
 
-def refusal(
+def error_response(
     status: int,
-    sentence: str,
+    message: str,
     fields: Iterable[FieldProblem] = (),
     *,
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    """The answer to a request that was refused."""
-    content = Problem(error=sentence, fields=list(fields)).model_dump()
+    """The response to a failed request."""
+    content = Problem(error=message, fields=list(fields)).model_dump()
     again = {"Retry-After": "1"} if status == 503 else {}
     return JSONResponse(content, status, again | dict(headers or {}))
 
 
-def answer_problems(app: FastAPI) -> None:
-    """Make the app answer every error in this way."""
+def add_error_handlers(app: FastAPI) -> None:
+    """Make the app return every error as a `Problem`."""
 
-    def refused(_: Request, problem: Exception) -> JSONResponse:
-        assert isinstance(problem, Refused)
-        return refusal(problem.status, problem.sentence)
+    def failed(_: Request, problem: Exception) -> JSONResponse:
+        assert isinstance(problem, RequestError)
+        return error_response(problem.status, problem.message)
 
     def invalid(_: Request, problem: Exception) -> JSONResponse:
         assert isinstance(problem, RequestValidationError)
         known = frozenset(_names(app.openapi()))
         fields = [described(each, known) for each in problem.errors()]
-        return refusal(422, "The request is not what it has to be.", fields)
+        return error_response(422, "The request is invalid.", fields)
 
     def http(_: Request, problem: Exception) -> JSONResponse:
         assert isinstance(problem, HTTPException)
-        sentence = _STATUS.get(problem.status_code, "The request was refused.")
-        return refusal(problem.status_code, sentence, headers=problem.headers)
+        message = _STATUS.get(problem.status_code, "The request was rejected.")
+        return error_response(problem.status_code, message, headers=problem.headers)
 
-    app.add_exception_handler(Refused, refused)
+    app.add_exception_handler(RequestError, failed)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
 
 
 def described(error: Mapping[str, Any], known: frozenset[str]) -> FieldProblem:
-    """One error of the validation, without what was sent.
+    """One validation error, without the input.
 
     >>> error = {"type": "extra_forbidden", "loc": ("body", "call mum"), "msg": "", "input": "now"}
     >>> described(error, frozenset({"text"}))
@@ -85,24 +84,24 @@ def described(error: Mapping[str, Any], known: frozenset[str]) -> FieldProblem:
         str(part) if isinstance(part, int) or part in known or part in _PARTS else "?"
         for part in error["loc"]
     )
-    sentence = _SENTENCES.get(error["type"], "is not what it has to be")
+    message = _MESSAGES.get(error["type"], "is invalid")
     limits = {name: value for name, value in error.get("ctx", {}).items() if name in _LIMITS}
     if error["type"] == "value_error" and isinstance(error.get("ctx", {}).get("error"), Rule):
-        sentence = str(error["ctx"]["error"])
+        message = str(error["ctx"]["error"])
     try:
-        return FieldProblem(field=place, problem=sentence.format(**limits))
+        return FieldProblem(field=place, problem=message.format(**limits))
     except KeyError:
-        return FieldProblem(field=place, problem="is not what it has to be")
+        return FieldProblem(field=place, problem="is invalid")
 
 
 class Rule(ValueError):
-    """A rule of our own for a request; its sentence holds nothing of the input."""
+    """A violated rule of our own; its message must not quote the request."""
 
 
 _PARTS = frozenset({"body", "query", "header", "path", "training", "deid", "federate"})
-# What an error may say besides its sentence: limits that are written in our own schema.
+# Values that messages may contain: limits from our own schema.
 _LIMITS = frozenset({"max_length", "min_length", "ge", "gt", "le", "lt", "expected"})
-_SENTENCES = {
+_MESSAGES = {
     "missing": "is missing",
     "json_invalid": "is not JSON",
     "extra_forbidden": "is not a field of this request",
@@ -110,31 +109,31 @@ _SENTENCES = {
     "string_unicode": "is not valid Unicode",
     "string_too_long": "has more than {max_length} characters",
     "string_too_short": "has fewer than {min_length} characters",
-    "string_pattern_mismatch": "is not one of the names that are offered",
+    "string_pattern_mismatch": "is not one of the available names",
     "list_type": "is not a list",
     "too_long": "has more than {max_length} entries",
     "too_short": "has fewer than {min_length} entries",
     "float_type": "is not a number",
-    "int_type": "is not a whole number",
-    "int_from_float": "is not a whole number",
+    "int_type": "is not an integer",
+    "int_from_float": "is not an integer",
     "finite_number": "is not a finite number",
-    "bool_type": "is neither true nor false",
-    "greater_than": "has to be greater than {gt}",
-    "greater_than_equal": "has to be at least {ge}",
-    "less_than": "has to be less than {lt}",
-    "less_than_equal": "has to be at most {le}",
-    "enum": "has to be {expected}",
-    "literal_error": "has to be {expected}",
+    "bool_type": "is not true or false",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "enum": "must be {expected}",
+    "literal_error": "must be {expected}",
     "model_attributes_type": "is not an object",
     "model_type": "is not an object",
     "dict_type": "is not an object",
-    "union_tag_invalid": "names a recipe that is not training, deid or federate",
+    "union_tag_invalid": "names an unknown recipe; expected training, deid or federate",
     "union_tag_not_found": "has no recipe: training, deid or federate",
 }
 _STATUS = {
     400: "The body could not be read as JSON.",
-    404: "There is nothing at this address; GET /docs lists what there is.",
-    405: "This address takes another method; GET /docs lists them.",
+    404: "Unknown path; GET /docs lists all paths.",
+    405: "Wrong method for this path; GET /docs lists them.",
 }
 
 

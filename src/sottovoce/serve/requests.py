@@ -1,4 +1,4 @@
-"""What requests have in common: strict fields, and texts in bounds."""
+"""Request and response models that several endpoints share."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,33 +6,33 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sottovoce.privacy.guarantee import Claim, Guarantee, Statement
 from sottovoce.serve.problems import Problem, Rule
-from sottovoce.serve.settings import LONGEST_TEXT, MOST_TEXTS
+from sottovoce.serve.settings import MAX_CHARACTERS, MAX_TEXTS
 
-Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
+Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 
-REFUSALS: dict[int | str, dict[str, Any]] = {
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": meaning}
     for status, meaning in {
-        400: "The body is not JSON.",
-        401: "The token is missing.",
-        408: "The body came too slowly.",
+        400: "The body is not valid JSON.",
+        401: "The token is missing or wrong.",
+        408: "The body took too long to arrive.",
         413: "The body is too large.",
-        421: "The service was called by another name.",
-        422: "A field is not what it has to be.",
-        500: "The service failed.",
-        503: "The service is busy, or was started without what this needs.",
+        421: "Unknown Host header.",
+        422: "A field is invalid.",
+        500: "Internal error.",
+        503: "The service is busy, or the model for this endpoint is not loaded.",
         504: "The time limit was reached.",
     }.items()
 }
 
 
-def refusals_of(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Those refusals that an endpoint without a body knows."""
-    return {status: REFUSALS[status] for status in statuses}
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The error responses with these status codes."""
+    return {status: ERROR_RESPONSES[status] for status in statuses}
 
 
 class Body(BaseModel):
-    """A body with the fields below and no others; numbers are numbers and finite."""
+    """A strict body: no unknown fields, no type coercion, finite numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -42,18 +42,18 @@ class Texts(Body):
 
     text: Text | None = Field(None, description="One utterance.")
     texts: list[Text] | None = Field(
-        None, description="Several utterances.", min_length=1, max_length=MOST_TEXTS
+        None, description="Several utterances.", min_length=1, max_length=MAX_TEXTS
     )
 
     @model_validator(mode="after")
     def _either(self) -> "Texts":
         if (self.text is None) == (self.texts is None):
-            raise Rule("needs either text or texts, and not both")
+            raise Rule("needs exactly one of text and texts")
         return self
 
     @property
     def every(self) -> list[str]:
-        """The texts, however they came."""
+        """All texts."""
         return [self.text] if self.text is not None else (self.texts or [])
 
 
@@ -61,7 +61,7 @@ Epsilon = Annotated[float | Literal["inf"], Field(description='A number, or "inf
 
 
 class RecipeGuarantee(BaseModel):
-    """What is true."""
+    """The guarantee."""
 
     epsilon: Epsilon
     delta: float
@@ -74,15 +74,15 @@ class RecipeGuarantee(BaseModel):
 
 
 class FullGuarantee(RecipeGuarantee):
-    """What is true, what it rests on, and what it leaves out."""
+    """The guarantee, with its notion, gaps and sentence."""
 
     notion: str = Field(description="dp or metric-dp")
     not_covered: list[str]
-    sentence: str = Field(description="The same in one sentence.")
+    sentence: str = Field(description="The guarantee in one sentence.")
 
 
 class Claimed(BaseModel):
-    """What the publication of the recipe says of it."""
+    """The claim of the publication of the recipe."""
 
     epsilon: Epsilon
     log10_epsilon: float | Literal["inf", "-inf"] | None
@@ -91,7 +91,7 @@ class Claimed(BaseModel):
 
 
 class RecipeStatement(BaseModel):
-    """Claimed beside true."""
+    """Claim and guarantee."""
 
     claimed: Claimed
     guarantee: RecipeGuarantee
@@ -99,7 +99,7 @@ class RecipeStatement(BaseModel):
 
 
 def recipe_statement(statement: Statement) -> dict[str, Any]:
-    """The JSON that `sottovoce epsilon --json` prints."""
+    """The output of `sottovoce epsilon --json`."""
     guarantee = statement.guarantee.to_json()
     return {
         "claimed": statement.claimed.to_json(),

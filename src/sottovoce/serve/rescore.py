@@ -1,7 +1,7 @@
-"""`POST /rescore`: choose again among what a recogniser heard, by what the client said before.
+"""`POST /rescore`: rescore N-best lists with a language model adapted to each client.
 
-The service keeps nothing of a client between two calls: what was said before comes with the request
-as earlier lists of the same client.
+The service stores nothing between calls: the history of a client is sent with each request, as
+earlier lists of that client.
 """
 
 import json
@@ -29,53 +29,63 @@ from sottovoce.personalize.rescoring.stream import (
     personal_factors,
 )
 from sottovoce.serve.limits import Deadline, Workers
-from sottovoce.serve.problems import Refused
-from sottovoce.serve.requests import REFUSALS, Body
-from sottovoce.serve.settings import MOST_TEXTS
+from sottovoce.serve.problems import RequestError
+from sottovoce.serve.requests import ERROR_RESPONSES, Body
+from sottovoce.serve.settings import MAX_TEXTS
 
 Score = Annotated[float, Field(ge=-1e6, le=1e6)]
 Share = Annotated[float, Field(ge=0, le=1)]
 _UNTUNED = Tuned(Weights(), Weights(), 0.5)
 
 
-class HeardText(Body):
-    """One hypothesis; scores are natural logarithms, higher is better."""
+class NBestHypothesis(Body):
+    """One hypothesis; scores are natural logarithms."""
 
     text: str = Field(max_length=2000)
     am: Score | None = Field(None, description="Acoustic score.")
-    lm: Score | None = Field(None, description="Score of the first pass's language model.")
-    score: Score | None = Field(None, description="Total of the first pass.")
+    lm: Score | None = Field(None, description="Language model score of the first pass.")
+    score: Score | None = Field(None, description="Total score of the first pass.")
 
 
-class HeardList(Body):
-    """What a recogniser heard of one utterance, best first."""
+class NBestList(Body):
+    """The hypotheses of one utterance, best first."""
 
     id: str = Field("", max_length=200)
-    client: str | None = Field(None, max_length=200, description="Whose utterance it is.")
-    order: Score | None = Field(None, description="Its place in time among those of its client.")
-    nbest: list[HeardText] = Field(min_length=1, max_length=100)
+    client: str | None = Field(None, max_length=200, description="Client of the utterance.")
+    order: Score | None = Field(None, description="Position in time among the lists of the client.")
+    nbest: list[NBestHypothesis] = Field(min_length=1, max_length=100)
 
 
 class RescoreRequest(Body):
-    """N-best lists, and how much the others and the client count."""
+    """N-best lists and adaptation settings."""
 
-    lists: list[HeardList] = Field(min_length=1, max_length=MOST_TEXTS)
-    alpha: Share | None = Field(None, description="Weight of everybody; 0.5 with marginals.")
-    beta: Share | None = Field(None, description="Weight of oneself; 0.45, alone 0.9.")
-    sigma: float = Field(1.0, ge=1e-3, le=1e6, description="Width of the kernel over ranks.")
-    clip: float | None = Field(None, gt=0, le=1e6, description="Largest log factor of a word.")
-    power: float | None = Field(None, ge=0, le=10, description="Of the adaptation factors.")
-    shortcut: bool = Field(False, description="Leave normalisation out, as the paper does.")
+    lists: list[NBestList] = Field(min_length=1, max_length=MAX_TEXTS)
+    alpha: Share | None = Field(
+        None, description="Weight of the shared marginals; default 0.5 with marginals."
+    )
+    beta: Share | None = Field(
+        None, description="Weight of the client's own counts; default 0.9, or 0.45 with marginals."
+    )
+    sigma: float = Field(1.0, ge=1e-3, le=1e6, description="Width of the rank kernel.")
+    clip: float | None = Field(
+        None, gt=0, le=1e6, description="Maximum absolute log factor of a word."
+    )
+    power: float | None = Field(
+        None, ge=0, le=10, description="Exponent of the adaptation factors."
+    )
+    shortcut: bool = Field(False, description="Skip normalisation, as the paper does.")
 
 
 class Choice(BaseModel):
-    """What was chosen for one utterance."""
+    """The chosen hypotheses of one utterance."""
 
     id: str
-    text: str = Field(description="By the model adapted to the client.")
-    background: str = Field(description="By the background model alone.")
-    first_pass: str = Field(description="By the recogniser.")
-    scores: list[float] = Field(description="Of the adapted model, one a hypothesis (ln p).")
+    text: str = Field(description="Chosen by the adapted model.")
+    background: str = Field(description="Chosen by the background model.")
+    first_pass: str = Field(description="Chosen by the recogniser.")
+    scores: list[float] = Field(
+        description="Log probabilities of the adapted model, one per hypothesis."
+    )
 
 
 class Rescored(BaseModel):
@@ -83,24 +93,24 @@ class Rescored(BaseModel):
 
 
 class Rescorer:
-    """A language model with what everybody says and with its weights."""
+    """A language model with shared marginals and tuned weights."""
 
     def __init__(
-        self, model: LanguageModel, everybody: Vector | None = None, tuned: Tuned = _UNTUNED
+        self, model: LanguageModel, shared_marginals: Vector | None = None, tuned: Tuned = _UNTUNED
     ) -> None:
         self._model = model
-        self._everybody = everybody
+        self._shared_marginals = shared_marginals
         self._tuned = tuned
         self._lock = threading.Lock()
 
     @classmethod
     def load(cls, lm: str, marginals: str | None, weights: str | None) -> "Rescorer":
         model = load_lm(lm)
-        everybody = Marginals.load(marginals).over(model.vocabulary) if marginals else None
-        return cls(model, everybody, _read_weights(weights) if weights else _UNTUNED)
+        shared_marginals = Marginals.load(marginals).over(model.vocabulary) if marginals else None
+        return cls(model, shared_marginals, _read_weights(weights) if weights else _UNTUNED)
 
     def settings(self, request: RescoreRequest) -> Personalisation:
-        shared = self._everybody is not None
+        shared = self._shared_marginals is not None
         alpha, beta, power = request.alpha, request.beta, request.power
         try:
             adaptation = Adaptation(
@@ -114,13 +124,13 @@ class Rescorer:
                 adaptation=adaptation, counting=Counting(sigma=request.sigma, nbest=100)
             )
         except InvalidInput as problem:
-            # About numbers alone; no text was looked at yet.
-            raise Refused(422, str(problem)) from None
+            # Safe to return: no text has been read yet.
+            raise RequestError(422, str(problem)) from None
 
     def choices(
         self, lists: list[NBest], settings: Personalisation, deadline: Deadline
     ) -> list[dict[str, Any]]:
-        """One choice a list, in the order of the lists; their ids have to differ."""
+        """One choice per list, in the order of the lists; ids must be unique."""
         plain: dict[str, list[float]] = {}
         adapted: dict[str, list[float]] = {}
         normalise = settings.adaptation.normalise
@@ -128,7 +138,7 @@ class Rescorer:
             for each in lists:
                 deadline.check()
                 plain |= background_scores([each], self._model)
-            found = personal_factors(lists, self._model, settings, self._everybody)
+            found = personal_factors(lists, self._model, settings, self._shared_marginals)
             for pair in found:
                 deadline.check()
                 adapted |= adapted_scores([pair], self._model, normalise=normalise)
@@ -144,23 +154,23 @@ class Rescorer:
 
 
 def rescore_router(rescorer: Rescorer | None, workers: Workers) -> APIRouter:
-    """The endpoint; without a language model it says so."""
+    """The endpoint; it returns an error if no language model is loaded."""
     router = APIRouter()
 
-    @router.post("/rescore", response_model=Rescored, responses=REFUSALS, tags=["text"])
+    @router.post("/rescore", response_model=Rescored, responses=ERROR_RESPONSES, tags=["text"])
     async def rescore(request: RescoreRequest) -> dict[str, Any]:
-        """Choose again among hypotheses, by the language model adapted to each client."""
+        """Choose among hypotheses with the language model adapted to each client."""
         if rescorer is None:
-            raise Refused(503, "No language model is loaded; start the service with --lm LM.")
+            raise RequestError(503, "No language model is loaded; start the service with --lm LM.")
         settings = rescorer.settings(request)
-        lists = [_heard(place, each) for place, each in enumerate(request.lists)]
+        lists = [_nbest(place, each) for place, each in enumerate(request.lists)]
 
         def work(deadline: Deadline) -> dict[str, Any]:
             try:
                 chosen = rescorer.choices(lists, settings, deadline)
             except SottovoceError:
-                # Its sentence may quote a hypothesis.
-                raise Refused(422, "The lists could not be rescored.") from None
+                # The message may quote a hypothesis.
+                raise RequestError(422, "The lists could not be rescored.") from None
             pairs = zip(request.lists, chosen, strict=True)
             return {"choices": [{"id": each.id, **choice} for each, choice in pairs]}
 
@@ -169,12 +179,12 @@ def rescore_router(rescorer: Rescorer | None, workers: Workers) -> APIRouter:
     return router
 
 
-def _heard(place: int, each: HeardList) -> NBest:
-    # Own ids: those of a caller may be equal. Without a client every list is its own.
+def _nbest(place: int, each: NBestList) -> NBest:
+    # Use new ids: ids in requests may repeat. Without a client, each list is its own client.
     rows = tuple(Hypothesis(row.text, row.am, row.lm, row.score) for row in each.nbest)
-    heard = NBest(f"list {place}", rows, order=each.order)
+    found = NBest(f"list {place}", rows, order=each.order)
     client = f"list {place}" if each.client is None else f"client {each.client}"
-    return replace(heard, client=client)
+    return replace(found, client=client)
 
 
 def _read_weights(path: str) -> Tuned:

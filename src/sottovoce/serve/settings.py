@@ -1,4 +1,4 @@
-"""How a service is set up, and how much it takes from a caller."""
+"""Settings of a service, and its limits."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 
-MOST_TEXTS = 256
-"""Texts, or N-best lists, in one request."""
-LONGEST_TEXT = 10_000
-"""Characters of one text."""
-SHORTEST_TOKEN = 20
+MAX_TEXTS = 256
+"""Texts or N-best lists per request."""
+MAX_CHARACTERS = 10_000
+"""Characters per text."""
+MIN_TOKEN_LENGTH = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a service offers and what it refuses.
+    """Models, limits and access control of a service.
 
-    `run`, `lm`, `marginals` and `weights` are paths, loaded at the start. `hosts` are the only
-    names that it answers to: a page elsewhere that points its own name at this machine is refused.
+    `run`, `lm`, `marginals` and `weights` are paths, loaded at startup. `hosts` are the accepted
+    Host headers (None accepts all), against DNS rebinding.
 
     >>> Settings(timeout=0)
     Traceback (most recent call last):
@@ -49,18 +49,20 @@ class Settings:
                 "Expected a detector for plain text, got gold, which needs annotations."
             )
         if self.lm is None and (self.marginals or self.weights):
-            raise InvalidInput("Expected a language model with marginals or weights, got none.")
+            raise InvalidInput(
+                "Expected a language model with marginals or weights, got none: set lm."
+            )
 
 
 def check_token(token: str) -> str:
-    """Return a token that is long enough and can be sent in a header.
+    """Return the token if it is long enough and can be sent in a header.
 
     >>> check_token("sesame")
     Traceback (most recent call last):
-    sottovoce.errors.InvalidInput: Expected a token of at least 20 letters and digits without
-    blanks; make one with `openssl rand -hex 32`.
+    sottovoce.errors.InvalidInput: Expected a token of at least 20 printable ASCII characters, no
+    spaces: make one with `openssl rand -hex 32`.
     """
-    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+    if len(token) < MIN_TOKEN_LENGTH or not token.isascii() or not token.isprintable():
         raise _bad_token()
     if " " in token:
         raise _bad_token()
@@ -68,15 +70,15 @@ def check_token(token: str) -> str:
 
 
 def _bad_token() -> InvalidInput:
-    # The token itself is left out: error messages end up in logs.
+    # Do not quote the token: error messages end up in logs.
     return InvalidInput(
-        f"Expected a token of at least {SHORTEST_TOKEN} letters and digits without blanks; make "
-        "one with `openssl rand -hex 32`."
+        f"Expected a token of at least {MIN_TOKEN_LENGTH} printable ASCII characters, no spaces: "
+        "make one with `openssl rand -hex 32`."
     )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address.
+    """Whether the address is reachable only from this machine.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)

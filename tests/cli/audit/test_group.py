@@ -97,7 +97,7 @@ def test_bad_input_is_one_sentence(
 
 
 def test_help_loads_no_numpy() -> None:
-    """A page of help is read at once; what the bounds need is loaded when they are computed."""
+    """`--help` is fast; numpy is loaded only when bounds are computed."""
     code = "import sys, sottovoce.cli.audit.group; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 

@@ -87,7 +87,7 @@ def test_the_loss_attack_and_what_was_left_out(run_cli: RunCli, run: Path) -> No
 
 
 def test_a_guarantee_of_1_is_not_contradicted(run_cli: RunCli, run: Path) -> None:
-    # At this confidence a true promise is called false once in a million audits.
+    # At this confidence a true guarantee is contradicted once in a million audits.
     sure = (*ONE_RUN, "--confidence", 0.999999)
     found = json.loads(run_cli("audit", run, *sure, "--json").stdout)
     (bound,) = found["bounds"]
@@ -104,7 +104,7 @@ def test_a_model_that_memorises_is_caught(run_cli: RunCli, place: Path, tmp_path
     run_cli("audit", run, *ONE_RUN, "--publish")
     shown = " ".join((run / "README.md").read_text().split())
     assert f"At least epsilon = {rounded_down(bound['epsilon_lower'])}" in shown
-    # A promise that these weights cannot keep is called false.
+    # A guarantee that the model does not satisfy is contradicted.
     kept = json.loads((run / "run.json").read_text())
     kept["guarantee"] |= {"epsilon": 0.1, "verdict": "holds", "reasons": []}
     (run / "run.json").write_text(json.dumps(kept))
@@ -126,7 +126,7 @@ def test_as_printed_is_audited_by_pairs(run_cli: RunCli, place: Path, tmp_path: 
 
 
 def test_references_are_kept(run_cli: RunCli, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = ("--attack", "rmia", "--attack", "lira", "--references", 2, "--most", 40, "--json")
+    few = ("--attack", "rmia", "--attack", "lira", "--references", 2, "--max-members", 40, "--json")
     calls: list[int] = []
     trained = audit_run._trained
 
@@ -146,15 +146,15 @@ def test_references_are_kept(run_cli: RunCli, run: Path, monkeypatch: pytest.Mon
     assert {"RMIA", "loss threshold"} < {attack["attack"] for attack in found["attacks"]}
     assert run_cli("audit", run, *few).exit_code == 0
     assert len(calls) == 3
-    # Other records are another attack, beside the first.
-    assert run_cli("audit", run, *few, "--most", 30).exit_code == 0
+    # Other records have their own reference models, next to the first.
+    assert run_cli("audit", run, *few, "--max-members", 30).exit_code == 0
     assert len(calls) == 5
 
 
 def test_a_shadow_of_another_domain(run_cli: RunCli, run: Path, tmp_path: Path) -> None:
-    assert "--shadow" in run_cli("audit", run, "--attack", "shadow").stderr
+    assert "--shadow-data" in run_cli("audit", run, "--attack", "shadow").stderr
     health = write_parts(tmp_path / "health", small_parts("health"))
-    result = run_cli("audit", run, "--attack", "shadow", "--shadow", health, "--json")
+    result = run_cli("audit", run, "--attack", "shadow", "--shadow-data", health, "--json")
     assert result.exit_code == 0, result.stderr
     names = [attack["attack"] for attack in json.loads(result.stdout)["attacks"]]
     assert any("shadow" in name for name in names)

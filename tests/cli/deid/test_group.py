@@ -1,7 +1,9 @@
 import json
+import math
 import signal
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from tests.conftest import RunCli
 
 from sottovoce.cli import main
 from sottovoce.cli.deid.group import deid
+from sottovoce.cli.deid.options import caution_of
 from sottovoce.corpora import Utterance, read, write
 
 CALLS = [
@@ -113,7 +116,7 @@ def test_a_folder_is_released_file_by_file_and_resumed(run_cli: RunCli, tmp_path
     assert first.exit_code == 0, first.stderr
     assert "60 utterances in 2 files" in first.stdout
     (tmp_path / "out" / "part1.jsonl").unlink()
-    assert "1 were finished before" in run_cli(*args).stdout
+    assert "1 already finished" in run_cli(*args).stdout
 
 
 def test_consistent_surrogates_with_a_key_and_a_vault(
@@ -169,7 +172,7 @@ def test_train_a_tagger_and_use_it(run_cli: RunCli, calls: Path, tmp_path: Path)
     assert {u.text for u in read(out)} == {"call [PER] in [LOC]"}
 
 
-def test_the_caution_of_a_tagger_is_chosen_on_a_corpus_of_its_own(
+def test_the_threshold_of_a_tagger_is_chosen_on_validation_data(
     run_cli: RunCli, calls: Path, tmp_path: Path
 ) -> None:
     hard = [
@@ -178,16 +181,67 @@ def test_the_caution_of_a_tagger_is_chosen_on_a_corpus_of_its_own(
     ]
     write(tmp_path / "valid.jsonl", hard)
     args = ("deid", "train", calls, "-o", tmp_path / "wary.tagger", "--labels", "communication")
-    chosen = run_cli(*args, "--valid", tmp_path / "valid.jsonl", "--recall", 1)
+    chosen = run_cli(*args, "--valid", tmp_path / "valid.jsonl", "--recall-target", 1)
     assert chosen.exit_code == 0, chosen.stderr
-    assert "Its caution is 0." in chosen.stdout
+    assert "Its threshold is 1." in chosen.stdout
     found = run_cli(
         "deid", "evaluate", tmp_path / "valid.jsonl", "--labels", "communication",
         "--detector", tmp_path / "wary.tagger", "--json",
     )  # fmt: skip
     assert json.loads(found.stdout)["recall"] == 1
-    careless = run_cli(*args, "--valid", tmp_path / "valid.jsonl", "--recall", 2)
+    careless = run_cli(*args, "--valid", tmp_path / "valid.jsonl", "--recall-target", 2)
     assert careless.exit_code == 2
+
+
+DOUBTFUL = "ring wilma about flint"
+"""Text with words that the shipped tagger labels public, but not with certainty."""
+
+
+@pytest.fixture
+def doubtful(tmp_path: Path) -> Path:
+    write(
+        tmp_path / "doubtful.jsonl", [Utterance(tokens=tuple(DOUBTFUL.split()), slots=("O",) * 4)]
+    )
+    return tmp_path / "doubtful.jsonl"
+
+
+def test_a_lower_threshold_finds_more(run_cli: RunCli, doubtful: Path, tmp_path: Path) -> None:
+    replaced = []
+    for number, threshold in enumerate((1, 0.5, 0.001, 1e-12)):
+        args = ("-o", tmp_path / f"{number}.jsonl", "--strategy", "redact", "--json")
+        result = run_cli("deid", doubtful, *args, "--threshold", threshold)
+        assert result.exit_code == 0, result.stderr
+        replaced.append(sum(json.loads(result.stdout)["metrics"]["replaced"].values()))
+    assert replaced == sorted(replaced)
+    assert replaced[0] < replaced[-1]
+    for bad in (0, -1, 1.5):
+        assert run_cli("deid", doubtful, "-o", tmp_path / "x", "--threshold", bad).exit_code == 2
+
+
+@pytest.mark.parametrize("threshold", [1e-20, 0.02, 0.1, 0.25, 0.3, 0.5, 2 / 3, 0.999, 1 - 2**-53])
+def test_a_threshold_is_converted_exactly(threshold: float) -> None:
+    """A word is marked exactly if P(public) <= 1 - threshold, in exact arithmetic."""
+    caution = caution_of(threshold)
+    limit = 1 - Fraction(threshold)
+    near = [float(limit), math.nextafter(float(limit), 0), math.nextafter(float(limit), 1)]
+    for public in (0.0, 1.0, *near):
+        assert (public < caution) == (Fraction(public) <= limit)
+
+
+def test_the_old_name_of_the_threshold_warns_and_does_the_same(
+    run_cli: RunCli, doubtful: Path, tmp_path: Path
+) -> None:
+    args = ("deid", doubtful, "--strategy", "redact")
+    new = run_cli(*args, "-o", tmp_path / "new.jsonl", "--threshold", 0.02)
+    old = run_cli(*args, "-o", tmp_path / "old.jsonl", "--caution", 0.98)
+    assert new.exit_code == old.exit_code == 0
+    assert (tmp_path / "new.jsonl").read_text() == (tmp_path / "old.jsonl").read_text()
+    assert "deprecated" not in new.stderr
+    warnings = [line for line in old.stderr.splitlines() if "deprecated" in line]
+    assert len(warnings) == 1
+    assert "--caution" in warnings[0]
+    assert "use --threshold 0.02 instead" in warnings[0]
+    assert "--caution" not in run_cli("deid", "run", "--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -263,7 +317,7 @@ def test_folders_that_cannot_be_released_are_one_sentence(
 
 
 def test_every_character_outside_the_values_is_kept(run_cli: RunCli, tmp_path: Path) -> None:
-    """Only the ends of lines of plain text are made alike."""
+    """Only the line endings of plain text are normalised."""
     (tmp_path / "in.txt").write_bytes(b"a  b\tcall Anna\r\n  to Maria  \r\nno end Anna")
     (tmp_path / "in.csv").write_bytes(b'id,text\n1,"call Anna\nat  home, ""now"""\n')
     names = tmp_path / "names.tsv"
@@ -287,7 +341,7 @@ def test_lenient_reading_reports_what_it_skipped(run_cli: RunCli, tmp_path: Path
 
 
 def test_a_killed_run_leaves_no_output(tmp_path: Path) -> None:
-    """Killed while it waits for more input, half of the text already released."""
+    """The process is killed while waiting for input, with half of the text released."""
     program = (
         "import sottovoce.cli.main as m\n"
         "m.VERBS = {**m.VERBS, 'deid': 'sottovoce.cli.deid.group:deid'}\n"

@@ -85,12 +85,15 @@ def test_the_table_for_people(run_cli: RunCli) -> None:
         ("deid --strategy magic --p 0.9", "'magic' is not one of"),
         ("deid --strategy word --p many --pi-min 0.1", "not a valid float"),
         (f"{TRAINING} --alpha -1", "Expected every alpha > 0, got -1"),
-        (f"{TRAINING} --alpha one,two", "Expected numbers with commas in --alpha"),
+        (f"{TRAINING} --alpha one,two", "Expected numbers separated by commas in --alpha"),
         (TRAINING.replace("--delta 5e-4", "--delta 0"), "Expected delta > 0"),
         (TRAINING.replace("--sampling-rate 0.007", ""), "Expected a sampling rate"),
         (TRAINING.replace("--sampling-rate 0.007", "--sampling-rate 7"), "Expected sampling rate"),
-        (f"{FEDERATE} --scale 1", "either --epsilon-per-count or --scale"),
-        (FEDERATE.replace("--epsilon-per-count 0.5", ""), "either --epsilon-per-count or --scale"),
+        (f"{FEDERATE} --scale 1", "exactly one of --epsilon-per-count and --scale"),
+        (
+            FEDERATE.replace("--epsilon-per-count 0.5", ""),
+            "exactly one of --epsilon-per-count and --scale",
+        ),
         (FEDERATE.replace("0.5", "-1"), "Expected --epsilon-per-count > 0"),
         (FEDERATE.replace("laplace", "gaussian"), "Expected --scale with gaussian noise"),
         (

@@ -1,4 +1,4 @@
-"""`sottovoce audit`: how much a training leaked, as a lower bound on epsilon."""
+"""`sottovoce audit`: empirical lower bounds on epsilon."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -8,13 +8,13 @@ import click
 from sottovoce.cli.audit.run import audit_run
 from sottovoce.cli.shared.console import json_option, print_json
 
-# The bounds need numpy and scipy, which take their time to load: not for a page of help.
+# The bounds import numpy and scipy, which are too slow for `--help`.
 if TYPE_CHECKING:
     from sottovoce.audit.bounds import LowerBound
 
 
 class RunOrCommand(click.Group):
-    """`audit RUN` is short for `audit run RUN`: what is no command is the folder of a run."""
+    """`audit RUN` is short for `audit run RUN`: anything but a command is a run folder."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -26,7 +26,7 @@ class RunOrCommand(click.Group):
 
 @click.group(cls=RunOrCommand, subcommand_metavar="RUN | COMMAND [ARGS]...")
 def audit() -> None:
-    """How much a training leaked: attacks on a run, and lower bounds on epsilon.
+    """Attack a training run, and compute lower bounds on epsilon.
 
     \b
     Examples: sottovoce audit run/ --attack loss
@@ -39,7 +39,7 @@ audit.add_command(audit_run)
 
 @audit.group()
 def bound() -> None:
-    """Turn the counts of an attack into a lower bound on epsilon."""
+    """Compute a lower bound on epsilon from the counts of an attack."""
 
 
 def _guess_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -49,12 +49,15 @@ def _guess_options(command: Callable[..., None]) -> Callable[..., None]:
                 "--canaries",
                 type=int,
                 required=True,
-                help="Canaries, each included by a fair coin.",
+                help="Canaries, each included with probability 1/2.",
             ),
             click.option(
-                "--guesses", type=int, required=True, help="Guesses made; fix this beforehand."
+                "--guesses",
+                type=int,
+                required=True,
+                help="Number of guesses, fixed before the attack.",
             ),
-            click.option("--correct", type=int, required=True, help="Guesses that were right."),
+            click.option("--correct", type=int, required=True, help="Correct guesses."),
         )
     ):
         command = option(command)
@@ -63,7 +66,11 @@ def _guess_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _confidence_option(command: Callable[..., None]) -> Callable[..., None]:
     return click.option(
-        "--confidence", type=float, default=0.95, show_default=True, help="Of the bound."
+        "--confidence",
+        type=float,
+        default=0.95,
+        show_default=True,
+        help="Confidence level of the bound.",
     )(command)
 
 
@@ -73,7 +80,7 @@ def _confidence_option(command: Callable[..., None]) -> Callable[..., None]:
 @_confidence_option
 @json_option
 def one_run(*, as_json: bool, **counts: Any) -> None:
-    """What guesses about the canaries of one run prove of any training.
+    """Bound from guesses about the canaries of one run, for any training algorithm.
 
     \b
     Example:
@@ -90,7 +97,7 @@ def one_run(*, as_json: bool, **counts: Any) -> None:
 @_confidence_option
 @json_option
 def one_run_gdp(*, as_json: bool, **counts: Any) -> None:
-    """What the same guesses prove if all noise of the training is Gaussian.
+    """Bound from the same guesses if all noise in the training is Gaussian.
 
     \b
     Example:
@@ -102,17 +109,19 @@ def one_run_gdp(*, as_json: bool, **counts: Any) -> None:
 
 
 @bound.command("clopper-pearson")
-@click.option("--true-positives", type=int, required=True, help="Members called members.")
-@click.option("--members", type=int, required=True, help="Members tried.")
-@click.option("--false-positives", type=int, required=True, help="Non-members called members.")
-@click.option("--non-members", type=int, required=True, help="Non-members tried.")
+@click.option("--true-positives", type=int, required=True, help="Members classified as members.")
+@click.option("--members", type=int, required=True, help="Members tested.")
+@click.option(
+    "--false-positives", type=int, required=True, help="Non-members classified as members."
+)
+@click.option("--non-members", type=int, required=True, help="Non-members tested.")
 @click.option("--delta", type=float, default=0.0, show_default=True, help="Delta of the guarantee.")
 @_confidence_option
 @json_option
 def clopper_pearson(*, as_json: bool, **counts: Any) -> None:
-    """What the verdicts of an attack over independent runs prove.
+    """Bound from the decisions of an attack on independent runs.
 
-    With a delta above 0 it also says what they prove of a Gaussian mechanism.
+    With a delta above 0, also print the bound for a Gaussian mechanism.
 
     \b
     Example:
@@ -125,13 +134,15 @@ def clopper_pearson(*, as_json: bool, **counts: Any) -> None:
     _show(clopper_pearson_bound(**counts), gaussian, as_json=as_json)
 
 
-def _show(shown: "LowerBound", gaussian: "LowerBound | None" = None, *, as_json: bool) -> None:
+def _show(
+    bound_found: "LowerBound", gaussian: "LowerBound | None" = None, *, as_json: bool
+) -> None:
     if not as_json:
-        click.echo(shown)
+        click.echo(bound_found)
         if gaussian is not None:
             click.echo(gaussian)
         return
-    result = shown.to_json()
+    result = bound_found.to_json()
     if gaussian is not None:
         result |= {"epsilon_lower_if_gaussian": gaussian.epsilon, "mu_lower": gaussian.mu}
     print_json(result)

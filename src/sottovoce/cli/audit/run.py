@@ -1,6 +1,7 @@
-"""`sottovoce audit RUN`: attacks on a trained run, and what they prove, beside its guarantee.
+"""`sottovoce audit RUN`: attack a trained run, and compare the bounds with its guarantee.
 
-The audit knows scoring functions and the models know nothing of attacks; here they meet.
+The audit package knows only scoring functions, and the models know nothing of attacks; this module
+connects them.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ import click
 
 from sottovoce.cli.shared.canaries import planted
 from sottovoce.cli.shared.console import json_option, print_json, progress
+from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.cli.shared.named import Named
 from sottovoce.corpora import Utterance
 from sottovoce.corpora.splits import By, Parts, Split, load_parts, parse_ratios
@@ -44,39 +46,46 @@ TABLE = "sottovoce.audit.attacks.membership:ATTACKS"
     multiple=True,
     default=("all",),
     show_default=True,
-    help="Which to run; all takes those that can. May be given several times.",
+    help="Attack to run, repeatable; all runs every attack that has what it needs.",
 )
 @click.option(
-    "--data", type=click.Path(exists=True), help="Training data [default: as the run says]."
+    "--data", type=click.Path(exists=True), help="Training data [default: as recorded in the run]."
 )
-@click.option("--test", type=click.Path(exists=True), help="Data the model has not seen.")
-@click.option("--split", metavar="T:V:T", help="How DATA was split, such as 45:5:50.")
 @click.option(
-    "--shadow",
-    "shadow_data",
+    "--test", type=click.Path(exists=True), help="Data that the model was not trained on."
+)
+@click.option("--split", metavar="T:V:T", help="How the data was split, such as 45:5:50.")
+@click.option(
+    "--shadow-data",
     type=click.Path(exists=True),
-    help="Public corpus for a shadow model.",
+    help="Public corpus to train the shadow model on.",
 )
+@deprecated_option("--shadow", "--shadow-data", type=click.Path(exists=True))
 @click.option(
     "--references", type=click.IntRange(min=2), default=4, show_default=True,
-    help="Reference models of LiRA and RMIA.",
+    help="Number of reference models for LiRA and RMIA.",
 )  # fmt: skip
 @click.option(
-    "--most", type=click.IntRange(min=1), default=2000, show_default=True,
-    help="Members to try, and as many others.",
+    "--max-members", type=click.IntRange(min=1), default=2000, show_default=True,
+    help="Members to test, with as many non-members.",
 )  # fmt: skip
+@deprecated_option("--most", "--max-members", type=click.IntRange(min=1))
 @click.option(
     "--guesses", type=click.IntRange(min=1),
-    help="Canaries that one-run guesses; fix this beforehand [default: a tenth of them].",
+    help="Guesses of one-run, fixed before the attack [default: a tenth of the canaries].",
 )  # fmt: skip
 @click.option(
-    "--confidence", type=float, default=0.95, show_default=True, help="Of intervals and bounds."
+    "--confidence",
+    type=float,
+    default=0.95,
+    show_default=True,
+    help="Confidence level of intervals and bounds.",
 )
 @click.option(
     "--publish",
     is_flag=True,
-    help="Also write audit.json to where it is shared, and into the model card; it is computed "
-    "from private data, and not covered.",
+    help="Also write audit.json to the public part of the run and to the model card. It is "
+    "computed from private data, and no guarantee covers it.",
 )
 @json_option
 def audit_run(
@@ -87,29 +96,30 @@ def audit_run(
     split: str | None,
     shadow_data: str | None,
     references: int,
-    most: int,
+    max_members: int,
     guesses: int | None,
     confidence: float,
     publish: bool,
     as_json: bool,
 ) -> None:
-    """Attack the trained run in the folder RUN and write private/audit.json into it.
+    """Attack the trained run in the folder RUN and write RUN/private/audit.json.
 
-    The loss attack is free; lira and rmia train reference models (kept in RUN/private, so an
-    interrupted audit goes on); shadow needs --shadow; one-run needs a run of train --canaries.
+    The loss attack trains nothing. lira and rmia train reference models, stored in RUN/private so
+    that an interrupted audit can resume. shadow needs --shadow-data; one-run needs a run of
+    `train --canaries`.
 
     \b
     Example: sottovoce audit run/ --attack loss --attack rmia --json
     """
     if "shadow" in attacks and shadow_data is None:
-        raise InvalidInput("Expected a public corpus for the shadow attack with --shadow.")
+        raise InvalidInput("Expected a public corpus for the shadow attack: add --shadow-data.")
     result = audit_folder(
         run,
         attacks,
         load_parts_of(run, data=data, test=test, split=split),
         shadow=None if shadow_data is None else load_parts(shadow_data),
         references=references,
-        most=most,
+        max_members=max_members,
         guesses=guesses,
         confidence=confidence,
     )
@@ -117,7 +127,7 @@ def audit_run(
     RunFolder(run).protect()
     if publish:
         result.write(run, publish=True)
-        _renew_card(run)
+        _update_card(run)
     if as_json:
         print_json(result.to_json())
     else:
@@ -131,11 +141,11 @@ def audit_folder(
     *,
     shadow: Parts | None = None,
     references: int = 4,
-    most: int = 2000,
+    max_members: int = 2000,
     guesses: int | None = None,
     confidence: float = 0.95,
 ) -> "AuditResult":
-    """Run attacks on a run folder whose training data is `parts`."""
+    """Run attacks on a run folder that was trained on `parts`."""
     from sottovoce.audit import audit_model
     from sottovoce.audit.attacks.membership import ATTACKS, Attack, attack_named
     from sottovoce.audit.duplicates import candidates, words
@@ -149,38 +159,38 @@ def audit_folder(
     model, settings = loaded.model, Settings.from_json(known_run["asked"])
     guarantee = Guarantee.from_json(loaded.run["guarantee"])
     known = list(filter(model.schema.fits(), parts.test))
-    # The same stand trial every time, so that reference models that were kept are of use.
+    # The same candidates every time, so that stored reference models can be reused.
     drawn = NoiseSource.seeded(0)
-    tried = candidates(parts.train, known, sentence=words, source=drawn, most=most)
+    tested = candidates(parts.train, known, sentence=words, source=drawn, most=max_members)
     wanted = None if "all" in attacks else set(attacks)
     asked_for_references = wanted is None or any(
         attack_named(name).needs_references for name in wanted if name in ATTACKS
     )
     asked_for_shadow = shadow is not None and (wanted is None or Attack.SHADOW in wanted)
-    with progress("Training reference models", unit="models", total=references) as tell:
+    with progress("Training reference models", unit="models", total=references) as update:
         result = audit_model(
             model.log_probabilities,
-            tried,
+            tested,
             attacks=wanted,
             train=_trainer(settings, model, parts) if asked_for_references else None,
             models=references,
             folder=RunFolder(folder).private(REFERENCES)
-            / _name((*tried.members, *tried.non_members), references),
+            / _name((*tested.members, *tested.non_members), references),
             shadow=_shadow(settings, shadow, model) if shadow and asked_for_shadow else None,
             canaries=planted(folder, guarantee.relation),
             guesses=guesses,
             guarantee=guarantee,
             confidence=confidence,
-            progress=tell,
+            progress=update,
         )
     if left := len(parts.test) - len(known):
-        note = f"{left} test utterances were left out: the model does not know their labels"
+        note = f"{left} test utterances were left out: the model does not have their labels"
         result = replace(result, notes=(*result.notes, note))
     return result
 
 
 def _name(records: Sequence[Utterance], models: int) -> str:
-    """A folder for every attack of its own: other records, or another number of models."""
+    """A folder name that depends on the records and on the number of models."""
     digest = hashlib.blake2b(digest_size=6)
     for record in records:
         digest.update(repr(record).encode() + b"\0")
@@ -190,7 +200,7 @@ def _name(records: Sequence[Utterance], models: int) -> str:
 def load_parts_of(
     run: Path, *, data: str | None = None, test: str | None = None, split: str | None = None
 ) -> Parts:
-    """The data a run was trained on: as named here, or as its run.json remembers."""
+    """The data that a run was trained on: as given here, or as recorded in its run.json."""
     try:
         known: Any = RunFolder(run).read_run(private=True)
     except InvalidInput:
@@ -221,7 +231,7 @@ def load_parts_of(
 def _trainer(
     settings: "Settings", model: "JointModel", parts: Parts
 ) -> "Callable[[Sequence[Utterance], int], Scoring]":
-    """Another model like the audited one: the same settings and labels, other records."""
+    """Train reference models with the settings and labels of the audited model."""
 
     def make(records: Sequence[Utterance], index: int) -> "Scoring":
         other = Parts(name=parts.name, train=tuple(records))
@@ -231,19 +241,19 @@ def _trainer(
 
 
 def _trained(settings: "Settings", parts: Parts, schema: "Schema", index: int) -> "JointModel":
-    """A model by the settings of another, but for its size and its seed."""
+    """Train a model with the same settings, except for population and seed."""
     from sottovoce.nlu.runs.experiment import train
 
     seed = None if settings.seed is None else settings.seed + 1 + index
     like = replace(settings, population=None, seed=seed)
     with TemporaryDirectory() as folder:
-        # A vocabulary is paid for in a ledger, which needs a place.
+        # A dp vocabulary is charged to a ledger, which needs a folder.
         place = Path(folder) if like.vocabulary == "dp" else None
         return train(like, parts, schema, folder=place).model
 
 
 def _shadow(settings: "Settings", public: Parts, model: "JointModel") -> "Scoring":
-    """The membership scores of an attack model that a shadow model on public data has taught."""
+    """Membership scores of an attack model that was trained on a shadow model of public data."""
     from sottovoce.audit.attacks.shadow import ShadowAttack, sorted_features
     from sottovoce.audit.duplicates import candidates, words
     from sottovoce.nlu.schema import Schema
@@ -252,11 +262,11 @@ def _shadow(settings: "Settings", public: Parts, model: "JointModel") -> "Scorin
     if not public.test:
         raise InvalidInput(f"Expected a test part in the shadow corpus {public.name}, found none.")
     schema = Schema.of((*public.train, *public.test), declared=True)
-    taught = _trained(settings, replace(public, valid=(), test=()), schema, 0)
-    tried = candidates(public.train, public.test, sentence=words, source=NoiseSource())
+    shadow = _trained(settings, replace(public, valid=(), test=()), schema, 0)
+    tested = candidates(public.train, public.test, sentence=words, source=NoiseSource())
     attack = ShadowAttack.fit(
-        sorted_features(*taught.scores(tried.members)),
-        sorted_features(*taught.scores(tried.non_members)),
+        sorted_features(*shadow.scores(tested.members)),
+        sorted_features(*shadow.scores(tested.non_members)),
     )
 
     def score(records: Sequence[Utterance]) -> "ArrayLike":
@@ -265,15 +275,15 @@ def _shadow(settings: "Settings", public: Parts, model: "JointModel") -> "Scorin
     return score
 
 
-def _renew_card(folder: Path) -> None:
-    """The model card tells of the audit from now on."""
+def _update_card(folder: Path) -> None:
+    """Add the audit to the model card."""
     from sottovoce.nlu.runs.card import write_card
 
     write_card(folder)
 
 
 def print_audit(result: "AuditResult") -> None:
-    """Attacks in a table, the bound beside the guarantee, and what did not run."""
+    """Print the attacks in a table, then bounds, guarantee and notes."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""`sottovoce deid attack`: what a reader of a release finds out, beside its epsilon."""
+"""`sottovoce deid attack`: what attacks on a release recover, compared with its epsilon."""
 
 import json
 from pathlib import Path
@@ -17,6 +17,7 @@ from sottovoce.deid.attacks.run import ATTACKS, run_attacks
 from sottovoce.deid.files.manifest import describe_file
 from sottovoce.deid.files.manifest import verify as verify_release
 from sottovoce.io.atomic import text_output
+from sottovoce.privacy.guarantee import rounded_up
 
 SUFFIX = ".attack.json"
 
@@ -28,9 +29,9 @@ SUFFIX = ".attack.json"
 @labels_option
 @click.option(
     "--attack", "attacks", type=Named(ATTACKS), multiple=True,
-    help="Run guess and these alone [default: all]. May be given several times.",
+    help="Run only guess and this attack; repeatable [default: all].",
 )  # fmt: skip
-@click.option("--masked-lm", help="Folder of a masked language model, for one more attack.")
+@click.option("--masked-lm", help="Folder of a masked language model, for an additional attack.")
 @reading_options
 @json_option
 def attack(
@@ -44,9 +45,9 @@ def attack(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Attack RELEASED, which was made of ORIGINAL, and write RELEASED.attack.json.
+    """Attack RELEASED, the release of ORIGINAL, and write RELEASED.attack.json.
 
-    Name the detector that it was made with: the attacks are judged by what it found.
+    Use the detector of the release: the attacks are scored on the values that it found.
 
     \b
     Example:
@@ -55,7 +56,7 @@ def attack(
     manifest = verify_release(released, source=original)
     chosen = detector(detector_name, chosen_labels(labels), caution=caution)
     model = None if masked_lm is None else MaskedModel(masked_lm)
-    told = replaced_values(
+    values = replaced_values(
         track(open_corpus(original, **reading), "Reading", unit="utterances"),
         open_corpus(released, **reading),
         chosen,
@@ -64,7 +65,7 @@ def attack(
         "verb": "deid attack",
         "original": describe_file(original),
         "released": describe_file(released),
-        "types": run_attacks(told, manifest, model, attacks or None),
+        "types": run_attacks(values, manifest, model, attacks or None),
     }
     with text_output(f"{released}{SUFFIX}") as stream:
         stream.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
@@ -77,17 +78,17 @@ def attack(
 
 
 def _show(kind: str, found: dict[str, Any]) -> None:
-    bound = "" if found["allowed"] is None else f", which allows {found['allowed']:.3f}"
-    epsilon = f"{float(found['epsilon']):.4g}"  # "inf" is written as text
-    click.echo(f"{kind}: {found['values']:,} values, epsilon {epsilon} a token{bound}")
+    bound = "" if found["allowed"] is None else f" (success at most {found['allowed']:.3f})"
+    epsilon = rounded_up(float(found["epsilon"]))  # "inf" is a string in JSON
+    click.echo(f"{kind}: {found['values']:,} values, epsilon {epsilon} per token{bound}")
     longest = max(len(each["attack"]) for each in found["attacks"])
     for each in found["attacks"]:
         low, high = each["interval"]
         name, above = f"{each['attack']}:".ljust(longest + 1), each["above_prior"]
-        chance = "  (more than chance)" if each["is_above_prior"] else ""
+        chance = "  (above chance)" if each["is_above_prior"] else ""
         click.echo(
             f"  {name} {each['success']:.3f} ({low:.3f} to {high:.3f}), blind "
-            f"{each['prior']:.3f}, above it {above:+.3f}{chance}"
+            f"{each['prior']:.3f}, gain {above:+.3f}{chance}"
         )
     if found["exceeds_epsilon"]:
-        click.echo("  More than epsilon allows: the statement is wrong.", err=True)
+        click.echo("  Above what epsilon allows: the statement is wrong.", err=True)

@@ -1,4 +1,4 @@
-"""`sottovoce deid evaluate`: how much a detector finds."""
+"""`sottovoce deid evaluate`: recall of a detector."""
 
 import json
 from typing import Any
@@ -19,7 +19,11 @@ from sottovoce.io.atomic import text_output
 @labels_option
 @click.option("-o", "--output", help="Write the evaluation as JSON, for `deid run --evaluation`.")
 @click.option(
-    "--confidence", type=float, default=0.95, show_default=True, help="Of the lower bounds."
+    "--confidence",
+    type=float,
+    default=0.95,
+    show_default=True,
+    help="Confidence level of the lower bounds.",
 )
 @reading_options
 @json_option
@@ -33,7 +37,7 @@ def evaluate_verb(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Compare what a detector finds with the annotations of IN: recall per type, with bounds.
+    """Compare a detector with the annotations of IN: recall by type, with lower bounds.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`sottovoce deid`: release text, with what it costs; train, evaluate, verify and attack."""
+"""`sottovoce deid`: release text with a privacy statement; train, evaluate, verify, attack."""
 
 import click
 
@@ -10,7 +10,7 @@ from sottovoce.cli.deid.verify import verify
 
 
 class ReleasesByDefault(click.Group):
-    """A group whose first argument may be a file to release instead of a command."""
+    """A group whose first argument may also be a file to release."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         helps = ctx.help_option_names
@@ -21,7 +21,7 @@ class ReleasesByDefault(click.Group):
 
 @click.group(cls=ReleasesByDefault)
 def deid() -> None:
-    """Release text with private values replaced, and say what it costs.
+    """Release text with private values replaced, and state the privacy cost.
 
     `sottovoce deid IN -o OUT` is short for `sottovoce deid run IN -o OUT`.
     """

@@ -1,12 +1,15 @@
-"""Options that several commands of `sottovoce deid` share: the detector and the labels."""
+"""Options that several `sottovoce deid` commands share, and the objects they stand for."""
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import click
 
+from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.corpora import Reader
 from sottovoce.deid import MAPPINGS, LabelMap, Resources, Vault, mapping, read_labels
 from sottovoce.deid.detect import DETECTORS, Combination, Evaluation
@@ -18,35 +21,70 @@ Command = Callable[..., Any]
 
 
 def labels_option(command: Command) -> Command:
-    """The option `--labels`, for `chosen_labels`."""
+    """Add the option `--labels`, for `chosen_labels`."""
     return click.option(
         "--labels",
         default="standard",
         show_default=True,
-        help=f"Mapping of labels to types: {', '.join(MAPPINGS)}, or a JSON file.",
+        help=f"Mapping from labels to types: {', '.join(MAPPINGS)}, or a JSON file.",
     )(command)
 
 
 def chosen_labels(name: str) -> LabelMap:
-    """A mapping of this package, or the one in a file."""
+    """A built-in mapping, or one from a file."""
     return mapping(name) if name in MAPPINGS else read_labels(name)
 
 
 def detector_options(command: Command) -> Command:
-    """The options `--detector` and `--caution`, for `sottovoce.deid.detector`."""
-    command = click.option(
+    """Add the options `--detector` and `--threshold`, for `sottovoce.deid.detector`."""
+    command = deprecated_option(
         "--caution",
-        type=float,
-        help="Least probability of being public that a tagger has to give a word it lets pass "
-        "[default: the tagger's own].",
+        "--threshold",
+        parameter="caution",
+        hint=lambda caution: f" {threshold_of(caution):g}",
+        type=click.FloatRange(0, 1),
+    )(command)
+    command = click.option(
+        "--threshold",
+        "caution",
+        type=click.FloatRange(0, 1, min_open=True),
+        callback=lambda ctx, param, value: None if value is None else caution_of(value),
+        help="Also replace words that the tagger gives at least this probability of being private; "
+        "lower finds more, 1 adds none [default: the tagger's own].",
     )(command)
     return click.option(
         "--detector",
         "detector_name",
         default="tagger",
         show_default=True,
-        help=f"{', '.join(DETECTORS)} (joined by +), or the file of a tagger or gazetteer.",
+        help=f"{', '.join(DETECTORS)} (join several with +), or the file of a tagger or gazetteer.",
     )(command)
+
+
+def caution_of(threshold: float) -> float:
+    """The tagger's `caution` that marks words with P(private) >= threshold.
+
+    A tagger marks words with P(public) < caution, a strict inequality. So the caution is the
+    smallest floating-point number above 1 - threshold; 0 turns marking off.
+
+    >>> caution_of(0.25), caution_of(1.0)
+    (0.7500000000000001, 0.0)
+    """
+    if threshold == 1:
+        return 0.0
+    largest = 1 - threshold
+    if Fraction(largest) > 1 - Fraction(threshold):
+        largest = math.nextafter(largest, 0.0)
+    return math.nextafter(largest, 1.0)
+
+
+def threshold_of(caution: float) -> float:
+    """The threshold to print for a tagger's `caution`.
+
+    >>> threshold_of(0.98), threshold_of(0.0)
+    (0.02, 1.0)
+    """
+    return float(f"{1 - caution:.12g}")
 
 
 def resources(
@@ -59,8 +97,8 @@ def resources(
     named = options["surrogates"]
     if named and any(Path(named).exists() and _is_same(named, reader) for reader in readers):
         raise InvalidInput(
-            "Expected a public list of surrogates, got the corpus itself; to draw from its own "
-            "values, name same-corpus or dp-histogram."
+            "Expected a public list of surrogates, got the corpus itself: to draw from its own "
+            "values, use same-corpus or dp-histogram."
         )
     twice = len(readers) == 1 and str(readers[0].path) != "-"
     request = SourceRequest(
@@ -94,7 +132,7 @@ def vault_of(options: Mapping[str, Any]) -> Vault | None:
     if options["key_file"] is None:
         if reversible:
             raise InvalidInput(
-                "Expected --key with --vault, got none: nobody could open the vault."
+                "Expected --key with --vault, got none: without the key the vault cannot be opened."
             )
         return Vault.fresh(within=options["within"])
     key = Path(options["key_file"]).read_bytes()

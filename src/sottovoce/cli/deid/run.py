@@ -1,4 +1,4 @@
-"""`sottovoce deid run`: release a corpus, and say what it costs."""
+"""`sottovoce deid run`: release a corpus with a privacy statement."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -51,63 +51,76 @@ from sottovoce.privacy.noise import NoiseSource
     help="How private values are replaced.",
 )
 @click.option("--p", type=float, help="Probability of replacing a private value [default: 1].")
-@click.option("--epsilon", type=float, help="What one private token may cost; solves for p.")
+@click.option("--epsilon", type=float, help="Epsilon of one private token; determines p.")
 @click.option(
     "--type",
     "per_type",
     multiple=True,
     metavar="TYPE=STRATEGY[:p=P|:epsilon=E]",
-    help="Another setting for one type; repeatable.",
+    help="Override the setting for one type; repeatable.",
 )
 @detector_options
 @labels_option
 @click.option(
     "--surrogates",
-    help=f"File of type, value and weight (tabs), or {' or '.join(SOURCES)} [default: public].",
+    help="Tab-separated file of type, value and weight, or "
+    f"{' or '.join(SOURCES)} [default: public].",
 )
 @click.option(
     "--like-for-like",
     is_flag=True,
-    help="Names by names of their gender, plurals by plurals; reveals that much.",
+    help="Replace names by names of the same gender and plurals by plurals; reveals both.",
 )
 @click.option(
     "--histogram-epsilon",
     type=float,
     default=1.0,
     show_default=True,
-    help="What counting the surrogates may cost, with dp-histogram.",
+    help="Epsilon of counting the surrogates, with dp-histogram.",
 )
 @click.option(
-    "--histogram-delta", type=float, default=1e-6, show_default=True, help="The same for delta."
+    "--histogram-delta",
+    type=float,
+    default=1e-6,
+    show_default=True,
+    help="Delta of counting the surrogates, with dp-histogram.",
 )
 @click.option("--vectors", help="Word vectors for the strategy semantic (.npz or text).")
-@click.option("--key", "key_file", help=f"File of {KEY_BYTES} secret bytes for consistency.")
+@click.option("--key", "key_file", help=f"File of {KEY_BYTES} secret bytes, for consistent.")
 @click.option(
     "--within",
     type=click.Choice(WITHIN),
     default="user",
     show_default=True,
-    help="Where equal values get equal surrogates, with consistent.",
+    help="Scope in which equal values get equal surrogates, with consistent.",
 )
-@click.option("--vault", "vault_file", help="Write who became whom here, encrypted with the key.")
 @click.option(
-    "--delta", type=float, default=0.0, show_default=True, help="What the statement may fail by."
+    "--vault", "vault_file", help="Write the mapping from values to surrogates here, encrypted."
 )
-@click.option("--evaluation", help="JSON of `deid evaluate`: the statement then allows for misses.")
+@click.option(
+    "--delta",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="Failure probability delta of the statement.",
+)
+@click.option(
+    "--evaluation", help="JSON of `deid evaluate`: the statement then accounts for missed values."
+)
 @click.option(
     "--examples",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Pairs of private and released text to put into the manifest, for a report.",
+    help="Pairs of private and released text to add to the manifest, for a report.",
 )
-@click.option("--seed", type=int, help="Repeatable, and stamped: for tests alone.")
+@click.option("--seed", type=int, help="For tests: repeatable output, marked as seeded.")
 @click.option(
     "--user",
     type=click.Choice(POLICIES),
     default="pseudonym",
     show_default=True,
-    help="What becomes of the name of the user.",
+    help="How to release user names.",
 )
 @click.option(
     "--id",
@@ -115,10 +128,12 @@ from sottovoce.privacy.noise import NoiseSource
     type=click.Choice(POLICIES),
     default="pseudonym",
     show_default=True,
-    help="What becomes of the id of the utterance.",
+    help="How to release utterance ids.",
 )
-@click.option("--keep", multiple=True, metavar="FIELD", help="Another field to release as it is.")
-@click.option("--drop-rest", is_flag=True, help="Leave out all other fields.")
+@click.option(
+    "--keep", multiple=True, metavar="FIELD", help="Another field to release unchanged; repeatable."
+)
+@click.option("--drop-rest", is_flag=True, help="Drop all other fields.")
 @reading_options
 @json_option
 def run(
@@ -131,10 +146,10 @@ def run(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Release the corpus IN (- is standard input) to OUT, and OUT.run.json beside it.
+    """Release the corpus IN (- is standard input) to OUT, with the manifest OUT.run.json.
 
-    If IN is a folder, each of its files is released into the folder OUT; after an interruption
-    those that are finished are not done again.
+    If IN is a folder, each of its files is released into the folder OUT; an interrupted release
+    resumes after the files that are finished.
 
     \b
     Examples:
@@ -150,7 +165,9 @@ def run(
     readers = [open_corpus(path, **reading) for path in _paths(source)]
     found = detector(detector_name, chosen_labels(labels), caution=caution)
     if "gold" in detector_name.split("+") and any(each.format == "text" for each in readers):
-        raise InvalidInput("Expected annotations for the detector gold, got plain text.")
+        raise InvalidInput(
+            "Expected annotations for the detector gold, got plain text: use another detector."
+        )
     noise = NoiseSource() if options["seed"] is None else NoiseSource.seeded(options["seed"])
     vault = vault_of(options)
     settings: dict[str, Any] = {
@@ -225,6 +242,6 @@ def _shard_lines(content: Mapping[str, Any], output: str) -> list[str]:
     stated = [str(Guarantee.from_json(each)) for each in content["guarantees"].values()]
     return [
         f"Released {metrics['utterances']:,} utterances in {metrics['shards']} files to {output} "
-        f"({metrics['resumed']} were finished before).",
+        f"({metrics['resumed']} already finished).",
         *stated,
     ]

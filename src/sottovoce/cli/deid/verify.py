@@ -1,4 +1,4 @@
-"""`sottovoce deid verify`: is a release what its manifest says?"""
+"""`sottovoce deid verify`: check a release against its manifest."""
 
 import click
 
@@ -9,7 +9,7 @@ from sottovoce.privacy.guarantee import Guarantee
 
 @click.command()
 @click.argument("released", metavar="OUT")
-@click.option("--input", "source", help="The original, to be checked too.")
+@click.option("--input", "source", help="Also check the original corpus.")
 @json_option
 def verify(released: str, source: str | None, as_json: bool) -> None:
     """Check OUT against its manifest, OUT.run.json: hashes, ledgers and guarantees.
@@ -22,5 +22,5 @@ def verify(released: str, source: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"verified": released, "guarantee": content["guarantee"]})
         return
-    click.echo(f"{released} is what its manifest describes.")
+    click.echo(f"{released} matches its manifest.")
     click.echo(str(Guarantee.from_json(content["guarantee"])))

@@ -1,6 +1,6 @@
-"""`sottovoce demo`: the life of a private assistant on the built-in corpus, step by step.
+"""`sottovoce demo`: all parts of the package on the built-in corpus, step by step.
 
-Every step runs the verbs that a person would type, and shows them.
+Every step prints and runs the commands that a user would type.
 """
 
 import shutil
@@ -14,31 +14,32 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from sottovoce.cli.demo.commands import run_command
 from sottovoce.cli.demo.recipes import recipes
-from sottovoce.cli.demo.typing import typed
-from sottovoce.cli.shared.statements import claimed_epsilon, print_comparison, true_epsilon
+from sottovoce.cli.shared.statements import print_comparison
 from sottovoce.corpora import Utterance, read
 from sottovoce.privacy.guarantee import Claim, Guarantee
+from sottovoce.report.numbers import claimed_epsilon, true_epsilon
 
 CORPUS, RELEASED, MODELS, DEVICES = "communication.jsonl", "released", "models", "devices"
 REPORT = "report.html"
 PHONE_USERS = 40
-"""Users whose devices are federated; the background model is made of the others' text."""
+"""Users whose devices take part; the background model is trained on the other users' text."""
 
 
 @click.command()
 @click.option(
     "-o", "--output", type=click.Path(file_okay=False, path_type=Path),
-    default=Path("sottovoce-demo"), show_default=True, help="Folder for everything it makes.",
+    default=Path("sottovoce-demo"), show_default=True, help="Output folder.",
 )  # fmt: skip
 @click.option(
     "--size", type=click.IntRange(min=200), default=3000, show_default=True,
-    help="Utterances of the corpus.",
+    help="Number of utterances.",
 )  # fmt: skip
 def demo(output: Path, size: int) -> None:
-    """Make a corpus, release it, train on it, audit that, personalise, and report.
+    """Make a corpus, release it, train on it, audit the models, personalise, and report.
 
-    Takes about two minutes on two cores. A second run makes everything anew.
+    Takes about two minutes on two cores. A second run replaces all output.
 
     \b
     Example: sottovoce demo -o somewhere
@@ -57,16 +58,16 @@ def demo(output: Path, size: int) -> None:
     ]
     _summary(summary, console)
     page = output / REPORT
-    typed(console, "report", output / RELEASED, output / MODELS, output / DEVICES, "-o", page)
-    console.print(f"The whole story on one page: [bold]{page}[/]")
+    run_command(console, "report", output / RELEASED, output / MODELS, output / DEVICES, "-o", page)
+    console.print(f"Report: [bold]{page}[/]")
 
 
 def _corpus(output: Path, size: int, console: Console) -> None:
-    console.print("[bold]1. A corpus of utterances with users, names and numbers[/]")
+    console.print("[bold]1. Make a corpus with users, names and numbers[/]")
     path = output / CORPUS
-    typed(console, "corpus", "make", "communication", "--size", size, "--seed", 1, "-o", path)
+    run_command(console, "corpus", "make", "communication", "--size", size, "--seed", 1, "-o", path)
     table = Table(box=None, padding=(0, 2, 0, 3))
-    for heading in ("user", "intent", "utterance, with its slots marked"):
+    for heading in ("user", "intent", "utterance (slots in bold)"):
         table.add_column(heading, header_style="dim")
     for utterance in islice(read(path), 5):
         table.add_row(utterance.user, utterance.intent, _marked(utterance))
@@ -81,19 +82,19 @@ def _marked(utterance: Utterance) -> str:
 
 
 def _recipes(console: Console) -> None:
-    console.print("\n[bold]2. What published recipes claim, and what their mechanism gives[/]")
+    console.print("\n[bold]2. Claimed and true epsilon of published recipes[/]")
     print_comparison(recipes(), console)
 
 
 Row = tuple[str, str, Any, Any]
-"""Stage, what it was good for, claimed, guaranteed."""
+"""Stage, utility, claim, guarantee."""
 
 
 def _release(output: Path, console: Console) -> Iterator[Row]:
-    console.print("\n[bold]3. The transcripts, released three ways[/]")
+    console.print("\n[bold]3. Release the transcripts with three strategies[/]")
     for strategy, *options in (["typed"], ["word", "--epsilon", 6], ["entity", "--epsilon", 6]):
         path = output / RELEASED / f"{strategy}.jsonl"
-        found = typed(
+        found = run_command(
             console, "deid", output / CORPUS, "-o", path, "--strategy", strategy, *options,
             "--detector", "gold", "--labels", "built-in", "--examples", 5,
         )  # fmt: skip
@@ -104,7 +105,7 @@ def _release(output: Path, console: Console) -> Iterator[Row]:
 
 
 def _train(output: Path, size: int, console: Console) -> Iterator[Row]:
-    console.print("\n[bold]4. An intent and slot model, trained three ways, and attacked[/]")
+    console.print("\n[bold]4. Train an intent and slot model with three methods, and attack it[/]")
     ways: dict[str, list[Any]] = {
         "sgd": ["--method", "sgd", "--tuning", "frozen", "--learning-rate", 0.05, "--epochs", 30,
                 "--batch-size", 100],
@@ -116,25 +117,27 @@ def _train(output: Path, size: int, console: Console) -> Iterator[Row]:
     }  # fmt: skip
     for name, options in ways.items():
         folder = output / MODELS / name.replace(" ", "-")
-        run = typed(
+        run = run_command(
             console, "train", output / CORPUS, "--split", "80:1:19", "--public-labels", *options,
             "-o", folder,
         )  # fmt: skip
-        audit = typed(console, "audit", "run", folder, "--attack", "loss", "--most", 400)
+        audit = run_command(
+            console, "audit", "run", folder, "--attack", "loss", "--max-members", 400
+        )
         measured = run["private"]["metrics"]["test"]
         scores = {score: found["value"] for score, found in measured.items()}
         auc = audit["attacks"][0]["auc"]
         console.print(
             f"   semantic error rate {scores['ser']:.1%}, intents {scores['intent_accuracy']:.1%}; "
-            f"guessing from the loss who was trained on: AUC {auc:.3f} (0.5 is chance)"
+            f"membership inference from the loss: AUC {auc:.3f} (0.5 is chance)"
         )
-        good_for = f"SER {scores['ser']:.1%}, attack AUC {auc:.2f}"
-        yield f"train: {name}", good_for, run["claimed"], run["guarantee"]
+        utility = f"SER {scores['ser']:.1%}, attack AUC {auc:.2f}"
+        yield f"train: {name}", utility, run["claimed"], run["guarantee"]
 
 
 def _federate(output: Path, console: Console) -> Iterator[Row]:
-    console.print("\n[bold]5. What people say, learnt from their devices in five rounds[/]")
-    from sottovoce.cli.demo.recogniser import heard, write_public_text
+    console.print("\n[bold]5. Federate word counts in five rounds, and personalise[/]")
+    from sottovoce.cli.demo.recogniser import recognised, write_public_text
     from sottovoce.personalize.nbest.formats import write_nbest
 
     utterances = list(read(output / CORPUS))
@@ -142,34 +145,35 @@ def _federate(output: Path, console: Console) -> Iterator[Row]:
     chosen = set(users[: min(PHONE_USERS, len(users) // 2)])
     folder = output / DEVICES
     write_public_text(folder / "public.txt", (u for u in utterances if u.user not in chosen))
-    lists = list(heard([u for u in utterances if u.user in chosen]))
+    lists = list(recognised([u for u in utterances if u.user in chosen]))
     write_nbest(folder / "nbest.jsonl", lists)
-    typed(console, "lm", "train", folder / "public.txt", "--order", 3, "-o", folder / "lm")
-    run = typed(
+    run_command(console, "lm", "train", folder / "public.txt", "--order", 3, "-o", folder / "lm")
+    run = run_command(
         console, "federate", folder / "nbest.jsonl", "--vocabulary", folder / "lm",
         "--epsilon", 1, "--rounds", 5, "--runner", "in-process", "-o", folder / "marginals",
     )  # fmt: skip
-    found = typed(
+    found = run_command(
         console, "rescore", folder / "nbest.jsonl", "--lm", folder / "lm",
         "--marginals", folder / "marginals" / "marginals.json", "-o", folder / "rescored",
     )  # fmt: skip
-    heard_as, common, own = (found[key]["wer"] for key in ("first_pass", "background", "adapted"))
+    rates = (found[key]["wer"] for key in ("first_pass", "background", "adapted"))
+    first_pass, background, adapted = rates
     console.print(
-        f"   word error rate {heard_as:.1f} % as heard, {common:.1f} % with a language model, "
-        f"{own:.1f} % with one that knows you (a made-up recogniser)"
+        f"   word error rate: first pass {first_pass:.1f} %, language model {background:.1f} %, "
+        f"personalised {adapted:.1f} % (synthetic recogniser)"
     )
-    yield "federate", f"WER {heard_as:.1f} to {own:.1f} %", run["claimed"], run["guarantee"]
+    yield "federate", f"WER {first_pass:.1f} to {adapted:.1f} %", run["claimed"], run["guarantee"]
 
 
 def _summary(rows: list[Row], console: Console) -> None:
-    console.print("\n[bold]6. All stages[/]")
+    console.print("\n[bold]6. Summary[/]")
     table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1))
-    for heading in ("stage", "what came of it", "claimed", "true epsilon", "protects one"):
+    for heading in ("stage", "utility", "claimed", "true epsilon", "protects one"):
         table.add_column(heading, justify="right" if "epsilon" in heading else "left")
-    for stage, good_for, claimed, stated in rows:
+    for stage, utility, claimed, stated in rows:
         guarantee = Guarantee.from_json(stated)
         claim = "" if claimed is None else claimed_epsilon(Claim.from_json(claimed))
         style = "green" if guarantee.holds else "red"
         true = f"[{style}]{true_epsilon(guarantee)}[/]"
-        table.add_row(stage, good_for, claim, true, str(guarantee.unit))
+        table.add_row(stage, utility, claim, true, str(guarantee.unit))
     console.print(table)

@@ -1,4 +1,4 @@
-"""The papers' recipes as printed, and as they should be: claimed and true epsilon of each."""
+"""Claimed and true epsilon of the papers' recipes, as printed and corrected."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +19,7 @@ from sottovoce.privacy.recipes import (
 
 
 def recipes() -> Iterator[tuple[str, Statement]]:
-    """The three papers' recipes, as printed and as they should be."""
+    """The recipes of the three papers, as printed and corrected."""
     edpsgd = TrainingRecipe(
         method=Method.EDP_SGD,
         noise_multiplier=1.0,

@@ -1,6 +1,6 @@
-"""A made-up recogniser for the demo: it mistakes a slot's word for another that fits there.
+"""A synthetic recogniser for the demo: it confuses words of the same slot.
 
-Real recognisers err on names, which is what personalisation is for. (`examples/` has a real one.)
+Real recognisers make errors on names, which personalisation corrects. `examples/` has a real one.
 """
 
 import random
@@ -12,12 +12,12 @@ from sottovoce.io.atomic import text_output
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 
 HYPOTHESES = 5
-MISHEARD = 0.35
-"""How often the first hypothesis is not what was said."""
+ERROR_RATE = 0.35
+"""Probability that the first hypothesis is wrong."""
 
 
-def heard(utterances: Sequence[Utterance], seed: int = 0) -> Iterator[NBest]:
-    """N-best lists of what was said, by user and in order."""
+def recognised(utterances: Sequence[Utterance], seed: int = 0) -> Iterator[NBest]:
+    """N-best lists of the utterances, numbered per user."""
     draws = random.Random(seed)
     words: dict[str, list[str]] = {}
     for utterance in utterances:
@@ -26,9 +26,9 @@ def heard(utterances: Sequence[Utterance], seed: int = 0) -> Iterator[NBest]:
     places: dict[str, int] = {}
     for number, utterance in enumerate(utterances):
         order = places[utterance.user] = places.get(utterance.user, -1) + 1
-        others = [_misheard(utterance, words, draws) for _ in range(HYPOTHESES)]
+        others = [_confused(utterance, words, draws) for _ in range(HYPOTHESES)]
         texts = list(dict.fromkeys([utterance.text, *others]))[:HYPOTHESES]
-        if len(texts) > 1 and draws.random() < MISHEARD:
+        if len(texts) > 1 and draws.random() < ERROR_RATE:
             texts[0], texts[1] = texts[1], texts[0]
         yield NBest(
             f"demo-{number}",
@@ -40,14 +40,14 @@ def heard(utterances: Sequence[Utterance], seed: int = 0) -> Iterator[NBest]:
 
 
 def write_public_text(path: Path, utterances: Iterable[Utterance]) -> None:
-    """Other people's text, which stands for public text here."""
+    """Write other users' text, which serves as public text here."""
     with text_output(path) as stream:
         for utterance in utterances:
             stream.write(" ".join(utterance.tokens) + "\n")
 
 
-def _misheard(utterance: Utterance, words: dict[str, list[str]], draws: random.Random) -> str:
-    """One word of a slot (or any, where there is none) becomes another of its kind."""
+def _confused(utterance: Utterance, words: dict[str, list[str]], draws: random.Random) -> str:
+    """Replace one slot word (any word if there are no slots) by another of the same kind."""
     named = [place for place, slot in enumerate(utterance.slots) if slot != OUTSIDE]
     place = draws.choice(named or range(len(utterance.tokens)))
     tokens = list(utterance.tokens)

@@ -1,4 +1,4 @@
-"""`sottovoce epsilon`: what a recipe claims and what it guarantees, before anything is run."""
+"""`sottovoce epsilon`: claimed and true epsilon of a recipe, before anything is run."""
 
 from enum import StrEnum
 from typing import Any
@@ -23,8 +23,8 @@ from sottovoce.privacy.recipes import (
     TrainingRecipe,
 )
 
-# The guarantee in `--json`: a recipe is always about plain differential privacy, and what it does
-# not cover stands among its assumptions, so these fields say everything.
+# Fields of the guarantee in `--json`. Recipes are always about plain differential privacy and list
+# gaps among their assumptions, so the other fields would be empty.
 _GUARANTEE_FIELDS = (
     "epsilon", "delta", "unit", "relation", "accountant", "verdict", "reasons", "assumptions",
 )  # fmt: skip
@@ -36,7 +36,7 @@ def _choice(*options: StrEnum) -> click.Choice[str]:
 
 @click.group()
 def epsilon() -> None:
-    """What a recipe claims and what it guarantees, before anything is run."""
+    """Claimed and true epsilon of a recipe, before anything is run."""
 
 
 @epsilon.command()
@@ -45,58 +45,61 @@ def epsilon() -> None:
     type=_choice(*Method),
     default="dp-sgd",
     show_default=True,
-    help="How a step is made.",
+    help="Training method.",
 )
-@click.option("--noise-multiplier", type=float, required=True, help="Noise over clip norm, z.")
+@click.option(
+    "--noise-multiplier",
+    type=float,
+    required=True,
+    help="Noise standard deviation over clip norm, z.",
+)
 @click.option(
     "--decay",
     type=_choice(*Decay),
     default="none",
     show_default=True,
-    help="How the noise shrinks from epoch to epoch.",
+    help="How the noise decays from epoch to epoch.",
 )
 @click.option("--tau", type=float, default=0.0, show_default=True, help="Strength of the decay.")
 @click.option("--epochs", type=int, required=True, help="Passes over the data.")
-@click.option(
-    "--steps-per-epoch", type=int, default=1, show_default=True, help="Steps of one pass."
-)
+@click.option("--steps-per-epoch", type=int, default=1, show_default=True, help="Steps per epoch.")
 @click.option(
     "--sampling", type=_choice(Sampling.POISSON, Sampling.SHUFFLE), default="poisson",
-    show_default=True, help="How records get into a batch.",
+    show_default=True, help="How batches are drawn.",
 )  # fmt: skip
-@click.option("--sampling-rate", type=float, help="q of Poisson sampling.")
-@click.option("--delta", type=float, required=True, help="Of the guarantee.")
+@click.option("--sampling-rate", type=float, help="Poisson sampling rate, q.")
+@click.option("--delta", type=float, required=True, help="Delta of the guarantee.")
 @click.option(
     "--workers", type=int, default=1, show_default=True, help="Workers that share the noise."
 )
 @click.option(
     "--noise-split", type=_choice(*NoiseSplit), default="exact", show_default=True,
-    help="How workers share the noise; paper: y/N each, as printed.",
+    help="How workers share the noise; paper: y/N each, as in the paper.",
 )  # fmt: skip
 @click.option("--alpha", default="1", show_default=True, help="Layer scales, such as 1,2,0.5.")
 @click.option(
     "--noise-shape", type=_choice(*NoiseShape), default="scaled", show_default=True,
-    help="Noise scaled with alpha, or the same in every layer, as printed.",
+    help="Noise scaled with alpha, or equal in every layer, as in the paper.",
 )  # fmt: skip
 @click.option(
     "--alpha-source", default="ones", show_default=True,
     type=_choice(ScaleSource.ONES, ScaleSource.PUBLIC, ScaleSource.DP, ScaleSource.FIRST_BATCH),
-    help="Where alpha comes from; first-batch: from a private gradient, as printed.",
+    help="Source of alpha; first-batch: from a private gradient, as in the paper.",
 )  # fmt: skip
 @click.option(
     "--alpha-noise-multiplier", type=float, default=10.0, show_default=True,
-    help="Noise over clip norm of the alpha release, with --alpha-source dp.",
+    help="Noise multiplier of the alpha release, with --alpha-source dp.",
 )  # fmt: skip
 @click.option(
     "--unit",
     type=_choice(Unit.EXAMPLE, Unit.USER),
     default="example",
     show_default=True,
-    help="Whose presence is protected.",
+    help="Unit of privacy.",
 )
 @click.option(
     "--relation", type=_choice(*Relation),
-    help="Neighbours. Default: add-or-remove with poisson, replace-one with shuffle.",
+    help="Neighbouring relation [default: add-or-remove with poisson, replace-one with shuffle].",
 )  # fmt: skip
 @json_option
 def training(*, as_json: bool, alpha: str, **options: Any) -> None:
@@ -134,21 +137,21 @@ def training(*, as_json: bool, alpha: str, **options: Any) -> None:
     "--strategy", type=_choice(*Strategy), required=True, help="How private values are replaced."
 )
 @click.option("--p", type=float, required=True, help="Probability that a token is replaced.")
-@click.option("--pi-min", type=float, help="Least surrogate probability of a possible value.")
+@click.option("--pi-min", type=float, help="Smallest surrogate probability of any value.")
 @click.option(
-    "--tokens", type=int, default=1, show_default=True, help="Private tokens in an utterance."
+    "--tokens", type=int, default=1, show_default=True, help="Private tokens per utterance."
 )
-@click.option("--delta", type=float, help="Default: 0, a pure epsilon.")
+@click.option("--delta", type=float, help="Delta of the guarantee [default: 0, pure epsilon].")
 @click.option(
     "--recall", type=float, default=1.0, show_default=True, help="Recall of the detector."
 )
 @click.option(
     "--pi-source", type=_choice(*SurrogateSource), default="public", show_default=True,
-    help="Where the surrogates' frequencies come from.",
+    help="Source of the surrogate frequencies.",
 )  # fmt: skip
 @click.option(
     "--histogram-epsilon", type=float, default=1.0, show_default=True,
-    help="Spent on the frequencies, with --pi-source dp-histogram.",
+    help="Epsilon of the frequencies, with --pi-source dp-histogram.",
 )  # fmt: skip
 @json_option
 def deid(*, as_json: bool, **options: Any) -> None:
@@ -172,45 +175,51 @@ def deid(*, as_json: bool, **options: Any) -> None:
 
 @epsilon.command()
 @click.option(
-    "--mechanism", type=_choice(*Noise), default="laplace", show_default=True, help="The noise."
+    "--mechanism",
+    type=_choice(*Noise),
+    default="laplace",
+    show_default=True,
+    help="Noise distribution.",
 )
-@click.option("--epsilon-per-count", type=float, help="Laplace scale 1/E, as the paper has it.")
+@click.option(
+    "--epsilon-per-count", type=float, help="Sets the Laplace scale to 1/E, as in the paper."
+)
 @click.option("--scale", type=float, help="Scale (Laplace) or standard deviation (Gaussian).")
-@click.option("--max-words", type=int, required=True, help="Words counted in a hypothesis.")
-@click.option("--nbest", type=int, required=True, help="Hypotheses counted in an utterance.")
+@click.option("--max-words", type=int, required=True, help="Words counted per hypothesis.")
+@click.option("--nbest", type=int, required=True, help="Hypotheses counted per utterance.")
 @click.option("--sigma", type=float, required=True, help="Width of the rank kernel.")
 @click.option(
     "--kernel",
     type=_choice(*Kernel),
     default="raw",
     show_default=True,
-    help="Rank weights as they are, or summing to 1.",
+    help="Rank weights: raw, or normalised to sum to 1.",
 )
-@click.option("--rounds", type=int, default=1, show_default=True, help="Releases of counts.")
+@click.option("--rounds", type=int, default=1, show_default=True, help="Number of releases.")
 @click.option(
     "--release",
     type=_choice(*Release),
     default="increments",
     show_default=True,
-    help="What is new, or everything so far as in the paper.",
+    help="Release new counts only, or all counts so far, as in the paper.",
 )
 @click.option(
     "--unit",
     type=_choice(Unit.UTTERANCE, Unit.USER),
     default="utterance",
     show_default=True,
-    help="Whose presence is protected.",
+    help="Unit of privacy.",
 )
-@click.option("--mass-cap", type=float, help="Most mass of a user, with --unit user.")
-@click.option("--word-cap", type=float, help="Most mass of a user on one word.")
+@click.option("--mass-cap", type=float, help="Maximum total count of a user, with --unit user.")
+@click.option("--word-cap", type=float, help="Maximum count of a user for one word.")
 @click.option(
     "--cap",
     type=_choice(*Cap),
     default="lifetime",
     show_default=True,
-    help="Caps once for good, or anew in every round.",
+    help="Apply caps over all rounds, or to each round.",
 )
-@click.option("--delta", type=float, default=0.0, show_default=True, help="Of the guarantee.")
+@click.option("--delta", type=float, default=0.0, show_default=True, help="Delta of the guarantee.")
 @json_option
 def federate(
     *, as_json: bool, epsilon_per_count: float | None, scale: float | None, **options: Any
@@ -242,13 +251,13 @@ def federate(
 
 def _scale(noise: Noise, epsilon_per_count: float | None, scale: float | None) -> float:
     if (epsilon_per_count is None) == (scale is None):
-        raise InvalidInput("Expected either --epsilon-per-count or --scale, and not both.")
+        raise InvalidInput("Expected exactly one of --epsilon-per-count and --scale.")
     if scale is not None:
         return scale
     assert epsilon_per_count is not None
     if noise not in (Noise.LAPLACE, Noise.DISCRETE_LAPLACE):
         raise InvalidInput(
-            f"Expected --scale with {noise} noise: an epsilon for each count sets a Laplace scale."
+            f"Expected --scale with {noise} noise: --epsilon-per-count sets a Laplace scale."
         )
     if not epsilon_per_count > 0:
         raise InvalidInput(f"Expected --epsilon-per-count > 0, got {epsilon_per_count:g}.")
@@ -259,7 +268,9 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as problem:
-        raise InvalidInput(f"Expected numbers with commas in {option}, got {text!r}.") from problem
+        raise InvalidInput(
+            f"Expected numbers separated by commas in {option}, got {text!r}."
+        ) from problem
 
 
 def _show(statement: Statement, *, as_json: bool) -> None:

@@ -1,1 +1,1 @@
-"""What several verbs share: consoles, options, progress, run folders."""
+"""Code that several verbs use: console output, options, progress bars, ledgers, canaries."""

@@ -1,4 +1,4 @@
-"""Canaries in a training run: planted by `train --canaries`, read back by `audit`."""
+"""Canaries in a training run: inserted by `train --canaries`, read by `audit`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from sottovoce.privacy.guarantee import Relation
 
 FILE = CANARIES
-"""Holds the coins: whoever reads it can pass the audit without a private model."""
-_MADE_UP = 300
+"""Contains the coin flips: anyone who reads it can pass the audit without a private model."""
+_WORD_SOURCE_SIZE = 300
 
 
 def check_canaries(count: int, relation: "Relation", *, alone: bool) -> None:
-    """Refuse what `plant` could not do, before a run is begun."""
+    """Reject arguments that `plant` cannot handle, before the run starts."""
     from sottovoce.privacy.guarantee import Relation
 
     if not alone:
-        raise InvalidInput("Expected one process to plant canaries, got several.")
+        raise InvalidInput("Expected one process to insert canaries, got several.")
     if relation is Relation.REPLACE_ONE and count % 2:
-        raise InvalidInput(f"Expected an even number of canaries to pair up, got {count}.")
+        raise InvalidInput(f"Expected an even number of canaries to form pairs, got {count}.")
 
 
 def plant(
@@ -38,10 +38,10 @@ def plant(
     *,
     again: bool = False,
 ) -> Parts:
-    """Add `count` canaries to the train part, each by a fair coin.
+    """Add `count` canaries to the train part, each with probability 1/2.
 
-    They are kept in the private part of the folder; a run that goes on `again` takes those it has.
-    Under replace-one they come in pairs, of which the coin chooses one.
+    They are stored in the private part of the folder; `again` reuses the stored ones (resume).
+    Under replace-one they form pairs, and a fair coin picks one of each pair.
     """
     from sottovoce.audit.canaries import read_canaries, text_canaries, write_canaries
     from sottovoce.corpora.synthetic import DOMAINS, generate
@@ -50,11 +50,11 @@ def plant(
     path = RunFolder(folder).private(FILE)
     if again and path.exists():
         return _with(parts, read_canaries(path), relation)
-    # Words come from the built-in corpora, so the canaries themselves tell nothing private.
+    # Words come from the built-in corpora, so the canaries reveal nothing private.
     words = {
         token
         for domain in DOMAINS
-        for utterance in generate(domain, size=_MADE_UP, seed=0)
+        for utterance in generate(domain, size=_WORD_SOURCE_SIZE, seed=0)
         for token in utterance.tokens
     }
     canaries = text_canaries(
@@ -69,7 +69,7 @@ def plant(
 
 
 def planted(folder: Path, relation: "Relation") -> "TextCanaries | CanaryPairs | None":
-    """The canaries of a run, as its guarantee can be held against them; None if it has none."""
+    """The canaries of a run, paired if its relation is replace-one; None if it has none."""
     from sottovoce.audit.canaries import read_canaries
 
     path = RunFolder(folder).find_private(FILE)

@@ -1,4 +1,4 @@
-"""What every verb says in the same way: progress on stderr, results as JSON or as tables."""
+"""Console output of all verbs: progress bars on stderr, results as JSON."""
 
 import json
 import sys
@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 
 import click
 
-PATIENCE = 2.0
+SHOW_AFTER = 2.0
 """Seconds of work before a progress bar appears."""
-REFRESH = 0.1
-"""Seconds between two updates of it."""
+REFRESH_INTERVAL = 0.1
+"""Seconds between updates of the bar."""
 
 Item = TypeVar("Item")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def json_option(command: Command) -> Command:
-    """The option `--json`, passed to the verb as `as_json`."""
+    """Add the option `--json`, passed to the verb as `as_json`."""
     option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
     return option(command)
 
@@ -33,7 +33,10 @@ def print_json(result: object, *, err: bool = False) -> None:
 def progress(
     description: str, *, unit: str = "", total: int | None = None
 ) -> Iterator[Callable[[int], None]]:
-    """A function to be told how many are done; the bar shows on a terminal, after two seconds."""
+    """Yield a function that takes the count done so far and updates a progress bar.
+
+    The bar appears only on a terminal, and only after `SHOW_AFTER` seconds.
+    """
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -49,17 +52,17 @@ def progress(
         transient=True,
     )
     task = bar.add_task(description, total=total)
-    next_look = time.monotonic() + PATIENCE
+    next_update = time.monotonic() + SHOW_AFTER
 
-    def tell(count: int) -> None:
-        nonlocal next_look
-        if time.monotonic() > next_look:
+    def update(count: int) -> None:
+        nonlocal next_update
+        if time.monotonic() > next_update:
             bar.start()
             bar.update(task, completed=count)
-            next_look = time.monotonic() + REFRESH
+            next_update = time.monotonic() + REFRESH_INTERVAL
 
     try:
-        yield tell
+        yield update
     finally:
         bar.stop()
 
@@ -67,15 +70,15 @@ def progress(
 def track(
     items: Iterable[Item], description: str, *, unit: str = "", total: int | None = None
 ) -> Iterator[Item]:
-    """Pass the items on, and show how many went by."""
-    with progress(description, unit=unit, total=total) as tell:
+    """Yield the items, and show a progress bar."""
+    with progress(description, unit=unit, total=total) as update:
         for count, item in enumerate(items, 1):
-            tell(count)
+            update(count)
             yield item
 
 
 def printable(text: str) -> str:
-    """Text from a file, safe on a terminal: control characters are shown, not obeyed.
+    """Text from a file, safe to print on a terminal: control characters are replaced.
 
     >>> printable("a\\x1b[2Jb")
     'a\\ufffd[2Jb'

@@ -1,4 +1,4 @@
-"""The tables of `sottovoce corpus show`, for eighty columns, on a terminal or in a pipe."""
+"""The tables of `sottovoce corpus show`, 80 columns wide."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ Counts = Mapping[str, Mapping[str, int]]
 
 
 def print_corpus(parts: Parts, duplicates: Counts) -> None:
-    """Print everything that was counted."""
+    """Print all statistics."""
     console = Console(highlight=False)
     for group in _groups(parts):
         _print(console, "Size", _sizes(group))
@@ -31,7 +31,7 @@ def print_corpus(parts: Parts, duplicates: Counts) -> None:
         ("Intents", {name: part.intents for name, part in parts.items()}),
         ("Slots", {name: part.slots for name, part in parts.items()}),
     ):
-        total = _together(counts)
+        total = _total(counts)
         if total:
             names = [name for name, _ in total.most_common(ROWS)]
             more = f"and {len(total) - ROWS:,} more" if len(total) > ROWS else ""
@@ -39,7 +39,7 @@ def print_corpus(parts: Parts, duplicates: Counts) -> None:
     lengths = {name: _binned(part.lengths) for name, part in parts.items()}
     _print(console, "Tokens in an utterance", _bars(lengths, _bin_names(parts), console))
     for group in _groups(parts):
-        _print(console, "Distinct words after so many tokens", _growth(group))
+        _print(console, "Distinct words by number of tokens", _growth(group))
     if len(parts) > 1:
         for group in _groups(parts):
             title = "Utterances that also occur in another part"
@@ -66,10 +66,10 @@ def _sizes(parts: Parts) -> Table:
 
 
 def _bars(counts: Counts, names: Sequence[str], console: Console) -> Table:
-    """A row a name: its count in every part (or in all) and its share of the whole as a bar."""
+    """One row per name: its count in each part (or in total), and its overall share as a bar."""
     if len(counts) > SIDE_BY_SIDE:
-        counts = {"all": _together(counts)}
-    total = _together(counts)
+        counts = {"all": _total(counts)}
+    total = _total(counts)
     longest = max(total.values())
     block = "█" if console.encoding.lower().startswith("utf") else "#"
     table = _table(counts)
@@ -122,13 +122,13 @@ def _print(console: Console, title: str, table: Table, note: str = "") -> None:
 
 
 def _groups(parts: Parts) -> Iterator[dict[str, CorpusStatistics]]:
-    """As many parts at a time as fit beside each other."""
+    """Groups of as many parts as fit side by side."""
     names = list(parts)
     for start in range(0, len(names), SIDE_BY_SIDE):
         yield {name: parts[name] for name in names[start : start + SIDE_BY_SIDE]}
 
 
-def _together(counts: Counts) -> Counter[str]:
+def _total(counts: Counts) -> Counter[str]:
     total: Counter[str] = Counter()
     for found in counts.values():
         total.update(found)
@@ -143,7 +143,7 @@ def _binned(lengths: Mapping[int, int]) -> Counter[str]:
 
 
 def _bin_names(parts: Parts) -> list[str]:
-    """From the bin of the shortest utterance to that of the longest, with no gap between."""
+    """All bins from the shortest utterance to the longest."""
     lengths = {length for part in parts.values() for length in part.lengths}
     names = [_bin_name(start) for start in LENGTH_STARTS]
     return names[names.index(_bin_name(min(lengths))) : names.index(_bin_name(max(lengths))) + 1]

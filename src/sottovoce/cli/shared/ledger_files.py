@@ -1,4 +1,4 @@
-"""Ledgers wherever they are kept: in files of their own, in run.json, in checkpoints."""
+"""Read ledgers from ledger files, run.json and checkpoints."""
 
 import json
 import warnings
@@ -10,23 +10,23 @@ from typing import Any
 from sottovoce.errors import InvalidInput, LedgerDamaged, UnchainedLedger
 from sottovoce.privacy.ledger import Ledger
 
-# Facts of de-identification are known only when its module is loaded, which takes a while.
-_OF_A_PILLAR = b"replaced-values"
+# Facts of this kind can be read only after importing their module, which is slow.
+_DEID_FACT = b"replaced-values"
 
 
 @dataclass(frozen=True)
-class Found:
-    """A ledger, where it was found, and what is to be said of how it was kept."""
+class StoredLedger:
+    """A ledger, where it is stored, and notes about its file."""
 
     name: str
     ledger: Ledger
     is_file: bool
-    """A ledger file, and not a copy in something else."""
+    """True for a ledger file, false for a copy in another file."""
     notes: tuple[str, ...] = ()
 
 
-def places(path: Path) -> list[Path]:
-    """The files that may hold ledgers: the path itself, or those of a run folder."""
+def ledger_paths(path: Path) -> list[Path]:
+    """Files that may hold ledgers: the path itself, or the files of a run folder."""
     if not path.is_dir():
         return [path]
     found = [
@@ -38,24 +38,23 @@ def places(path: Path) -> list[Path]:
     ]
     if not found:
         raise InvalidInput(
-            f"Expected a run folder with a ledger, a run.json or a checkpoint, got {path}."
+            f"Expected a ledger, a run.json or a checkpoint in the run folder {path}, found none."
         )
     return found
 
 
-def read_ledgers(path: Path) -> list[Found]:
+def read_ledgers(path: Path) -> list[StoredLedger]:
     """All ledgers in one file."""
     if not path.is_file():
         raise InvalidInput(f"Expected a file with a ledger, found none at {path}.")
-    if _OF_A_PILLAR in path.read_bytes():
+    if _DEID_FACT in path.read_bytes():
         import sottovoce.deid.statement.facts  # noqa: F401
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UnchainedLedger)
         found = list(_read(path))
     notes = tuple(str(each.message) for each in caught)
-    return [
-        Found(name, ledger, path.suffix not in (".json", ".pt"), notes) for name, ledger in found
-    ]
+    is_file = path.suffix not in (".json", ".pt")
+    return [StoredLedger(name, ledger, is_file, notes) for name, ledger in found]
 
 
 def _read(path: Path) -> Iterator[tuple[str, Ledger]]:
@@ -91,14 +90,14 @@ def _object(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as problem:
-        raise InvalidInput(f"Expected JSON in {path}, but: {problem}.") from problem
+        raise InvalidInput(f"Expected JSON in {path}, got: {problem}.") from problem
     if not isinstance(data, dict):
-        raise InvalidInput(f"Expected a JSON object in {path}, got something else.")
+        raise InvalidInput(f"Expected a JSON object in {path}, got a {type(data).__name__}.")
     return data
 
 
 def _copies(data: dict[str, Any]) -> dict[str, Any]:
-    """The ledgers in a run.json, by their unit; or a ledger in JSON itself."""
+    """The ledgers in a run.json by unit, or the ledger if the file is one."""
     if "records" in data:
         return {"": data}
     release = data.get("release")

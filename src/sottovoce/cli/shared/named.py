@@ -1,4 +1,4 @@
-"""Options whose choices are a table: what a plug-in registers can be chosen too."""
+"""Options whose choices come from a registry, so that plug-ins can add to them."""
 
 import importlib
 from typing import Any
@@ -9,11 +9,11 @@ from click.shell_completion import CompletionItem
 from sottovoce._registry import Registry
 
 
-class Named(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions alone
-    """A name in a table. `also` are names that mean something to the option itself.
+class Named(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
+    """A name in a registry, or one of the names in `also`, which the option handles itself.
 
-    The table may be given as "module:attribute", to be imported when it is needed: `--help` of
-    other verbs must not load it.
+    The registry may be given as "module:attribute". It is then imported on first use, because
+    `--help` of other verbs must not load it.
     """
 
     name = "choice"

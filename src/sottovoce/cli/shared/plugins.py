@@ -1,7 +1,7 @@
-"""`--plugin MODULE`: import user code that registers things by name (see docs/how-to/adding.md).
+"""`--plugin MODULE`: import user code that registers components (see docs/how-to/adding.md).
 
-Only what the person at the keyboard names is imported, from where Python looks for modules; never
-what a model folder or a corpus names, and nothing from the working directory.
+Only modules that the user names are imported, from Python's module path. Model folders and corpora
+cannot name modules, and nothing is imported from the working directory.
 """
 
 import importlib
@@ -17,8 +17,8 @@ VARIABLE = "SOTTOVOCE_PLUGINS"
 
 
 def plugin_option(command: Command) -> Command:
-    # A callback, because options are read before the verb is imported: its pages of help then list
-    # what was registered.
+    # A callback, because it runs before the verb is imported: `--help` then lists what the
+    # plug-ins registered.
     return click.option(
         "--plugin",
         metavar="MODULE",
@@ -27,13 +27,13 @@ def plugin_option(command: Command) -> Command:
         callback=lambda ctx, param, modules: load_plugins(modules),
         envvar=VARIABLE,
         show_envvar=True,
-        help="Import a module that registers detectors, strategies, formats ... of your own. May "
-        "be given several times.",
+        help="Import a module that registers your own detectors, strategies, formats ...; "
+        "repeatable.",
     )(command)
 
 
 def load_plugins(modules: Sequence[str]) -> None:
-    """Import the modules; one that cannot be imported is refused, with the reason."""
+    """Import the modules; raise `InvalidInput` with the reason if one cannot be imported."""
     for name in modules:
         try:
             importlib.import_module(name)
@@ -41,6 +41,6 @@ def load_plugins(modules: Sequence[str]) -> None:
             if isinstance(problem, InvalidInput):
                 raise
             raise InvalidInput(
-                f"Expected a module that can be imported as a plug-in, got {name!r}: {problem}. "
-                "Install it, or put its folder on PYTHONPATH."
+                f"Expected a plug-in module that can be imported, got {name!r}: {problem}. "
+                "Install it, or add its folder to PYTHONPATH."
             ) from problem

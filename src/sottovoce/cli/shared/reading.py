@@ -1,4 +1,4 @@
-"""What every verb that reads a corpus shares: its options, opening it, and saying what was lost."""
+"""Reading a corpus: options, opening it, and reporting rejected records."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -10,22 +10,22 @@ from sottovoce.corpora import FORMATS, Columns, Reader, read
 from sottovoce.corpora.columns import FIELDS
 from sottovoce.corpora.lines import LINE_LIMIT
 
-BY_NAME = "Format of the {} [default: by the end of its name; - is jsonl]."
+BY_NAME = "Format of the {} [default: by file extension; jsonl for -]."
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def reading_options(command: Command) -> Command:
-    """The options that `open_corpus` understands."""
+    """Add the options of `open_corpus`."""
     options = [
         click.option("--from", "source_format", type=Named(FORMATS), help=BY_NAME.format("input")),
-        click.option("--lenient", is_flag=True, help="Skip and count bad records."),
+        click.option("--lenient", is_flag=True, help="Skip and count invalid records."),
         click.option(
             "--line-limit",
             type=click.IntRange(min=1),
             default=LINE_LIMIT,
             show_default=True,
-            help="Longest line accepted, in bytes.",
+            help="Maximum line length in bytes.",
         ),
         *(
             click.option(
@@ -50,7 +50,7 @@ def open_corpus(
     line_limit: int,
     **columns: str | None,
 ) -> Reader:
-    """Open the corpus as the options say."""
+    """Open the corpus as the options specify."""
     return read(
         path,
         source_format,
@@ -61,7 +61,7 @@ def open_corpus(
 
 
 def losses_of(reader: Reader) -> dict[str, Any]:
-    """What the last pass skipped or mended, for `--json`."""
+    """Records that the last pass rejected or repaired, for `--json`."""
     return {
         "rejected": reader.rejected,
         "repaired": reader.repaired,
@@ -71,7 +71,7 @@ def losses_of(reader: Reader) -> dict[str, Any]:
 
 
 def print_losses(losses: dict[str, Any], name: str = "") -> None:
-    """The same in words, on stderr."""
+    """Print rejected and repaired records on stderr."""
     prefix = f"{name}: " if name else ""
     if losses.get("repaired"):
         click.echo(f"{prefix}Repaired the labels of {losses['repaired']:,} records.", err=True)

@@ -1,6 +1,5 @@
-"""Claimed beside true, printed for people."""
+"""Print claims next to guarantees, and scores."""
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,11 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce.nlu.metrics.registry import DISPLAY_NAMES
-from sottovoce.privacy.guarantee import Claim, Guarantee, Statement, rounded_up
+from sottovoce.privacy.guarantee import Guarantee, Statement
+from sottovoce.report.numbers import claimed_epsilon, true_epsilon
 
 
 def print_statement(statement: Statement, console: Console | None = None) -> None:
-    """One recipe: the two numbers, then the sentence, then what it rests on."""
+    """Print one recipe: both epsilons, the guarantee in words, its assumptions and its gaps."""
     console = console or Console()
     claimed, guarantee = statement.claimed, statement.guarantee
     table = Table(show_header=True, header_style="bold", box=None, padding=(0, 2, 0, 0))
@@ -42,7 +42,7 @@ def print_statement(statement: Statement, console: Console | None = None) -> Non
 
 
 def print_comparison(rows: Iterable[tuple[str, Statement]], console: Console | None = None) -> None:
-    """Many recipes in one table, and below it why some have no guarantee."""
+    """Print several recipes in one table; below, the reasons why some have no guarantee."""
     console = console or Console()
     table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1))
     table.add_column("recipe", no_wrap=True)
@@ -63,16 +63,6 @@ def print_comparison(rows: Iterable[tuple[str, Statement]], console: Console | N
         console.print(Padding(f"{number}. {note}.", (0, 0, 0, 2)), style="dim", highlight=False)
 
 
-def claimed_epsilon(claim: Claim) -> str:
-    if math.isfinite(claim.epsilon) and claim.epsilon < 1e6:
-        return f"{claim.epsilon:.3g}"
-    return f"10^{claim.log10_epsilon:.1f}" if math.isfinite(claim.log10_epsilon) else "inf"
-
-
-def true_epsilon(guarantee: Guarantee) -> str:
-    return rounded_up(guarantee.epsilon) if guarantee.holds else "none"
-
-
 def _print_list(console: Console, heading: str, sentences: Iterable[str]) -> None:
     sentences = list(sentences)
     if sentences:
@@ -82,8 +72,8 @@ def _print_list(console: Console, heading: str, sentences: Iterable[str]) -> Non
 
 
 def print_scores(title: str, scores: Mapping[str, Any], console: Console | None = None) -> None:
-    """Scores as a run keeps them: name -> value, low, high; all in percent."""
-    # A title has the name of a file in it, which is text and not markup.
+    """Print the scores of a run (name -> value, low, high) in percent."""
+    # The title contains a file name, which must not be parsed as markup.
     table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, header_style="bold")
     table.add_column("score")
     table.add_column("%", justify="right")

@@ -1,6 +1,6 @@
-"""The options of a training run, shared by `train` and `tune`, and the settings they make.
+"""The training options of `train` and `tune`, and the settings made from them.
 
-Choices are written out here: the modules that define them load torch, and `--help` must not.
+Choices are repeated here because the modules that define them import torch, and `--help` must not.
 """
 
 import json
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-BY_RECIPE = " [default: by the recipe]"
+BY_RECIPE = " [default: set by the recipe]"
 FILE = "settings_file"
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "model": {
         "type": Named("sottovoce.nlu.encoders.registry:ENCODERS"),
         "default": "bert",
-        "help": "The paper's two models.",
+        "help": "Model architecture; bert and clc are those of the paper.",
     },
     "encoder": {
         "default": "minilm",
         "envvar": "SOTTOVOCE_ENCODER",
         "show_envvar": True,
-        "help": "For bert: minilm, paper (4 layers x 312, untrained), or a folder.",
+        "help": "For bert: minilm, paper (4 layers of width 312, untrained), or a folder.",
     },
     "samples": {
         "type": click.Path(exists=True),
@@ -42,7 +42,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "tuning": {
         "metavar": "HOW",
-        "help": "For bert, what of the encoder is trained: frozen, last-K, bias, lora, lora-RANK, "
+        "help": "For bert, which encoder weights to train: frozen, last-K, bias, lora, lora-RANK, "
         f"full{BY_RECIPE}.",
     },
     "vectors": {"type": click.Path(exists=True), "help": "For clc: public word vectors."},
@@ -53,69 +53,73 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "vocabulary-epsilon": {
         "type": float,
-        "help": "What a dp vocabulary may cost [default: a tenth of epsilon].",
+        "help": "Epsilon of a dp vocabulary [default: a tenth of epsilon].",
     },
-    "hidden": {"type": int, "help": "For clc: width of the LSTM [default: 384, as the paper]."},
-    "layers": {"type": int, "help": "For clc: layers of the LSTM [default: 2, as the paper]."},
-    "word-width": {"type": int, "help": "For clc without vectors: width of a word [default: 300]."},
+    "hidden": {"type": int, "help": "For clc: LSTM width [default: 384, as in the paper]."},
+    "layers": {"type": int, "help": "For clc: LSTM layers [default: 2, as in the paper]."},
+    "word-width": {
+        "type": int,
+        "help": "For clc without vectors: width of word embeddings [default: 300].",
+    },
     "method": {
         "type": click.Choice(["sgd", "dp-sgd", "textbook", "edp-sgd"]),
         "default": "sgd",
-        "help": "How steps are made; textbook is dp-sgd in a slow loop.",
+        "help": "Training method; textbook is dp-sgd in a slow loop over examples.",
     },
-    "as-printed": {"is_flag": True, "help": "edp-sgd to the letter of the paper."},
-    "epsilon": {"type": float, "help": "Find the noise for this epsilon."},
-    "noise-multiplier": {"type": float, "help": "Noise over clip norm, z [default: 1]."},
+    "as-printed": {"is_flag": True, "help": "Run edp-sgd exactly as the paper prints it."},
+    "epsilon": {"type": float, "help": "Calibrate the noise to this epsilon."},
+    "noise-multiplier": {"type": float, "help": "Noise scale over clip norm, z [default: 1]."},
     "delta": {"type": float, "help": "[default: a tenth of one over the population]"},
     "unit": {
         "type": click.Choice(["example", "user"]),
         "default": "example",
-        "help": "Who is protected.",
+        "help": "Unit of privacy.",
     },
     "population": {
         "type": int,
-        "help": "Declared number of units, not fewer than there are [default: counted].",
+        "help": "Declared number of units, an upper bound on the true number [default: counted].",
     },
     "max-examples-per-user": {
         "type": int,
-        "help": "Also tell what holds for a user with so many examples; more are refused.",
+        "help": "Also state the guarantee for users with up to this many examples; users with more "
+        "are an error.",
     },
     "decay": {
         "type": click.Choice(["none", "linear", "exponential"]),
         "default": "none",
-        "help": "How the noise decays by epoch.",
+        "help": "How the noise decays from epoch to epoch.",
     },
-    "tau": {"type": float, "default": 0.1, "help": "The strength of the decay."},
-    "workers": {"type": int, "default": 1, "help": "For edp-sgd, or under torchrun."},
-    "batch-size": {"type": int, "help": f"Units a step, on average{BY_RECIPE}."},
+    "tau": {"type": float, "default": 0.1, "help": "Strength of the decay."},
+    "workers": {"type": int, "default": 1, "help": "Number of workers, for edp-sgd or torchrun."},
+    "batch-size": {"type": int, "help": f"Expected units per step{BY_RECIPE}."},
     "epochs": {"type": int, "help": f"Passes over the data{BY_RECIPE}."},
-    "clip-norm": {"type": float, "help": f"C{BY_RECIPE}."},
+    "clip-norm": {"type": float, "help": f"Clip norm, C{BY_RECIPE}."},
     "clipping": {
         "type": click.Choice(["flat", "automatic", "per-layer"]),
         "help": f"How gradients are clipped{BY_RECIPE}.",
     },
-    "learning-rate": {"type": float, "help": f"Of the first step{BY_RECIPE}."},
-    "encoder-rate": {"type": float, "help": f"Factor for the encoder's own weights{BY_RECIPE}."},
+    "learning-rate": {"type": float, "help": f"Initial learning rate{BY_RECIPE}."},
+    "encoder-rate": {"type": float, "help": f"Learning rate factor of encoder weights{BY_RECIPE}."},
     "optimizer": {
         "type": click.Choice(["adam", "sgd"]),
-        "help": f"What moves the weights{BY_RECIPE}.",
+        "help": f"Optimizer{BY_RECIPE}.",
     },
     "schedule": {
         "type": click.Choice(["constant", "linear", "cosine"]),
-        "help": f"How the learning rate falls{BY_RECIPE}.",
+        "help": f"Learning rate schedule{BY_RECIPE}.",
     },
-    "averaged": {"type": float, "help": f"Last part of the steps to average{BY_RECIPE}."},
+    "averaged": {"type": float, "help": f"Fraction of final steps to average over{BY_RECIPE}."},
     "virtual-batch": {
         "type": int,
         "default": 256,
-        "help": "Examples that go through the model at a time.",
+        "help": "Examples per forward and backward pass.",
     },
-    "seed": {"type": int, "help": "For tests: no guarantee for who knows the seed."},
+    "seed": {"type": int, "help": "For tests: no guarantee against anyone who knows the seed."},
 }
 
 
 def settings_options(*, without: Collection[str] = ()) -> Callable[[Command], Command]:
-    """Everything that `settings_from` understands, but for options that a verb has of its own."""
+    """Add all options of `settings_from`, except those that the verb defines itself."""
 
     def decorate(command: Command) -> Command:
         for name, details in reversed(_OPTIONS.items()):
@@ -126,14 +130,14 @@ def settings_options(*, without: Collection[str] = ()) -> Callable[[Command], Co
             "--settings",
             FILE,
             type=click.Path(exists=True, dir_okay=False),
-            help="Settings in JSON, such as the best.json of tune; options given here come first.",
+            help="Settings in JSON, such as best.json of tune; command-line options override them.",
         )(command)
 
     return decorate
 
 
 def settings_from(options: dict[str, Any]) -> "Settings":
-    """Settings of a file and of the options, each checked; `quick` starts from a small model."""
+    """Validated settings from options and settings file; `quick` starts from a small model."""
     from sottovoce.nlu.fit.recipes import QUICK
     from sottovoce.nlu.fit.settings import Settings
 
@@ -141,7 +145,7 @@ def settings_from(options: dict[str, Any]) -> "Settings":
     path = options.get(FILE)
     if path is None and not options.get("quick"):
         return Settings.from_json(given)
-    # What was not typed is a default, and gives way to the file.
+    # Only options given on the command line override the file; defaults do not.
     context = click.get_current_context()
     typed = {
         name: value
@@ -154,7 +158,7 @@ def settings_from(options: dict[str, Any]) -> "Settings":
 
 
 def search_cost_from(options: dict[str, Any]) -> "SearchCost | None":
-    """The search that found the settings of a file, for the training to pay for."""
+    """The search that found the settings in the file, so that its cost is charged to the run."""
     from sottovoce.nlu.runs.search_cost import SearchCost
 
     path = options.get(FILE)
@@ -165,7 +169,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as problem:
-        raise InvalidInput(f"Expected JSON in {path}, but {problem}.") from problem
+        raise InvalidInput(f"Expected JSON in {path}, got: {problem}.") from problem
     if not isinstance(data, dict) or not isinstance(data.get("settings", data), dict):
         raise InvalidInput(f"Expected the settings of a training run in {path}.")
     return data

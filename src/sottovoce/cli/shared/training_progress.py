@@ -1,4 +1,4 @@
-"""A training on the terminal: how far it is, and Ctrl-C."""
+"""Progress bar and Ctrl-C handling of training runs."""
 
 import signal
 import sys
@@ -15,32 +15,33 @@ if TYPE_CHECKING:
 
 @contextmanager
 def stopping(*, alone: bool = True) -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C asks for a stop after the running step, the second stops at once.
+    """Ctrl-C stops after the current step; a second Ctrl-C stops at once.
 
-    Several workers are stopped by torchrun, all at once; they go on from their last checkpoints.
+    Yields a function that returns whether to stop. torchrun stops several workers itself; they
+    resume from their last checkpoints.
     """
     if not alone or threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    asked = False
+    requested = False
 
-    def ask(*_: object) -> None:
-        nonlocal asked
-        if asked:
+    def request(*_: object) -> None:
+        nonlocal requested
+        if requested:
             raise KeyboardInterrupt
-        asked = True
-        click.echo("Stopping after this step (again to stop at once).", err=True)
+        requested = True
+        click.echo("Stopping after this step (Ctrl-C again to stop at once).", err=True)
 
-    before = signal.signal(signal.SIGINT, ask)
+    previous = signal.signal(signal.SIGINT, request)
     try:
-        yield lambda: asked
+        yield lambda: requested
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
 @contextmanager
 def steps_bar(title: str, *, quiet: bool = False) -> "Iterator[Callable[[Progress], None]]":
-    """Steps, loss, spent epsilon (of a private training) and time left, on a terminal."""
+    """A progress bar with steps, loss, epsilon spent (private training only) and time left."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -59,16 +60,16 @@ def steps_bar(title: str, *, quiet: bool = False) -> "Iterator[Callable[[Progres
     )
     task = bar.add_task("", total=None, state="preparing")
 
-    def tell(moment: "Progress") -> None:
-        spent = "" if moment.epsilon is None else f"  epsilon {rounded_up(moment.epsilon)} spent"
-        minutes, seconds = divmod(round(moment.seconds_left), 60)
+    def update(now: "Progress") -> None:
+        spent = "" if now.epsilon is None else f"  epsilon {rounded_up(now.epsilon)} spent"
+        minutes, seconds = divmod(round(now.seconds_left), 60)
         bar.update(
             task,
-            completed=moment.step,
-            total=moment.steps,
-            state=f"{moment.step:,} of {moment.steps:,} steps  loss {moment.loss:.3f}{spent}  "
+            completed=now.step,
+            total=now.steps,
+            state=f"{now.step:,} of {now.steps:,} steps  loss {now.loss:.3f}{spent}  "
             f"{minutes}:{seconds:02} left",
         )
 
     with bar:
-        yield tell
+        yield update

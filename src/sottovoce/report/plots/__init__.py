@@ -1,7 +1,7 @@
-"""Charts as SVG, written by hand so that they take their colours from the page.
+"""SVG charts, generated directly so that they take their colours from the page's style sheet.
 
-They are drawn 360 units wide: as wide as a phone, and beside each other on anything wider. A
-series differs from the next in colour, in dashes and in the form of its marks.
+Charts are 360 units wide: the width of a phone; wider screens show them side by side. Series differ
+in colour, dashes and marker shape.
 """
 
 from sottovoce.report.plots.history import history_chart

@@ -1,7 +1,7 @@
-"""The canvas of a chart: frame, grid, labels, lines and marks.
+"""The canvas of a chart: frame, grid, labels, lines and markers.
 
-Elements are made as XML, so whatever text comes from a file is escaped. Colours are classes; the
-page's style sheet gives them a value for light, dark and print.
+Elements are built as XML, so text from files is escaped. Colours are CSS classes; the style sheet
+defines them for light mode, dark mode and print.
 """
 
 import math
@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 ZERO_GUTTER = 26.0
 NONE_GUTTER = 50.0
-# What is larger is drawn at the edge: an axis up to 10^800 would show nothing else.
+# Larger values are drawn at the edge: an axis up to 10^800 would be useless.
 LARGEST = 1e6
 
 
@@ -35,7 +35,7 @@ class Axis:
     logarithmic: bool = False
 
     def __call__(self, value: float) -> float:
-        """The place of a value; what lies outside is put on the edge."""
+        """The position of a value; values outside the range are drawn at the edge."""
         value = min(max(value, self.low), self.high)
         if self.logarithmic:
             share = math.log(value / self.low) / math.log(self.high / self.low)
@@ -67,7 +67,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class EpsilonAxis:
-    """A logarithmic axis of epsilon with a place of its own for zero, and one for no guarantee."""
+    """A logarithmic axis of epsilon with separate columns for zero and for no guarantee."""
 
     inner: Axis
     zero: float | None
@@ -75,7 +75,7 @@ class EpsilonAxis:
 
     @classmethod
     def over(cls, values: Iterable[float], start: float, end: float) -> "EpsilonAxis":
-        """An axis that shows all of these.
+        """An axis that includes all values.
 
         >>> axis = EpsilonAxis.over([0.0, 3.0, math.inf], 0, 300)
         >>> axis(0.0), axis(math.inf), 26 < axis(3.0) < 250
@@ -104,7 +104,7 @@ class EpsilonAxis:
 
 
 def _widened(low: float, high: float) -> tuple[float, float]:
-    """Some room on both sides, and a decade at least."""
+    """The range with margins, at least one decade wide."""
     low, high = low / 1.6, high * 1.6
     if high / low < 10:
         middle = math.sqrt(low * high)
@@ -113,7 +113,7 @@ def _widened(low: float, high: float) -> tuple[float, float]:
 
 
 def around(values: Sequence[float], *, zero: bool = False) -> tuple[float, float]:
-    """The ends of a linear axis with some room around the values.
+    """The ends of a linear axis, with margins around the values.
 
     >>> around([2.0, 4.0], zero=True), around([1.0, 1.0])
     ((0.0, 4.32), (0.5, 1.5))
@@ -135,7 +135,7 @@ Point = tuple[float, float]
 
 
 class Canvas:
-    """An SVG picture with a title and a description for those who do not see it."""
+    """An SVG image with a title and a text description for screen readers."""
 
     def __init__(self, title: str, description: str, height: float = 250.0) -> None:
         self.height = height
@@ -182,7 +182,7 @@ class Canvas:
         self.element("polygon", kind, points=path)
 
     def mark(self, x: float, y: float, series: int, size: float = 4.5) -> None:
-        """The mark of a series: its form and colour."""
+        """The marker of a series, by shape and colour."""
         kind = f"mark s{series % SERIES}"
         match series % 4:
             case 0:
@@ -196,12 +196,12 @@ class Canvas:
                 self.area(_polygon(x, y, size * 1.3, 4), kind)
 
     def x_axis(self, axis: Axis | EpsilonAxis, label: str, ticks: Iterable[str] = ()) -> None:
-        """Grid lines and numbers below; the label under them."""
+        """Grid lines, tick labels below, and the axis label."""
         left, right, top, bottom = self.inner
         named = list(ticks) or [tick_label(tick) for tick in axis.ticks()]
         for tick, name in zip(axis.ticks(), named, strict=True):
             self.rule((axis(tick), top), (axis(tick), bottom))
-            # The last number would be cut off by the edge of the picture.
+            # Keep the last tick label inside the image.
             place = min(axis(tick), WIDTH - 3.2 * len(name))
             self.text(place, bottom + 15, name, "tick", "middle")
         if isinstance(axis, EpsilonAxis):
@@ -209,7 +209,7 @@ class Canvas:
         self.text((left + right) / 2, self.height - 6, label, "label", "middle")
 
     def y_axis(self, axis: Axis, label: str, ticks: Iterable[str] = ()) -> None:
-        """Grid lines and numbers at the left; the label above, where it reads without turning."""
+        """Grid lines, tick labels at the left, and the axis label above, unrotated."""
         left, right, _, _ = self.inner
         named = list(ticks) or [tick_label(tick) for tick in axis.ticks()]
         for tick, name in zip(axis.ticks(), named, strict=True):
@@ -234,7 +234,7 @@ class Canvas:
 
 
 def tick_label(value: float) -> str:
-    """A tick in few characters.
+    """A short tick label.
 
     >>> tick_label(0.5), tick_label(20000.0), tick_label(1e-5), tick_label(3e6)
     ('0.5', '20k', '1e-5', '3e6')

@@ -1,13 +1,13 @@
-"""Something along the steps or rounds of a run: epsilon, loss, word error rate."""
+"""A quantity by step or round of a run: epsilon, loss, word error rate."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
 from sottovoce.report.numbers import Measured, short
 from sottovoce.report.plots.canvas import Axis, Canvas, around
 
-_MOST_MARKS = 24
+_MAX_MARKERS = 24
 
 
 def history_chart(
@@ -19,11 +19,15 @@ def history_chart(
     series: int = 0,
     from_zero: bool = True,
     limit: tuple[float, str] | None = None,
+    shown: Callable[[float], str] = short,
 ) -> Markup:
-    """A line with a band for its interval, and a horizontal rule at `limit` with its name."""
+    """A line with a band for its interval, and a labelled horizontal rule at `limit`.
+
+    `shown` formats values for the text description.
+    """
     first, last = points[0], points[-1]
     described = (
-        f"From {short(first[1].value)} at {short(first[0])} to {short(last[1].value)} at "
+        f"From {shown(first[1].value)} at {short(first[0])} to {shown(last[1].value)} at "
         f"{short(last[0])}, {len(points)} points."
     )
     canvas = Canvas(title, described)
@@ -44,7 +48,7 @@ def history_chart(
         canvas.rule((left, y(limit[0])), (right, y(limit[0])), "limit")
         canvas.text(right, y(limit[0]) - 5, limit[1], "tick", "end")
     canvas.line([(x(step), y(m.value)) for step, m in points], f"line s{series}")
-    if len(points) <= _MOST_MARKS:
+    if len(points) <= _MAX_MARKERS:
         for step, measured in points:
             canvas.mark(x(step), y(measured.value), series, 3)
     canvas.frame()

@@ -1,7 +1,7 @@
-"""The ROC curves of attacks on logarithmic axes, under the line that a guarantee draws.
+"""ROC curves of attacks on logarithmic axes, with the limit that the guarantee implies.
 
-A training that is (epsilon, delta)-private to one record allows no test to find members at a rate
-above min(e^epsilon f + delta, 1 - e^-epsilon (1 - delta - f)) where f is its false positive rate.
+If training is (epsilon, delta)-private for one record, the true positive rate of any test is at
+most min(e^epsilon f + delta, 1 - e^-epsilon (1 - delta - f)), where f is its false positive rate.
 """
 
 import math
@@ -36,7 +36,7 @@ def allowed(guarantee: Guarantee, false_positive_rate: float) -> float:
 
 
 def roc_chart(attacks: Sequence[AttackOutcome], guarantee: Guarantee | None, title: str) -> Markup:
-    """The curves, chance as the diagonal, and what the guarantee allows as the edge of an area."""
+    """The curves, the diagonal of chance, and the region that the guarantee excludes."""
     described = "; ".join(
         f"{attack.attack}: AUC {attack.auc:.3f}, "
         + ", ".join(
@@ -72,7 +72,7 @@ def roc_chart(attacks: Sequence[AttackOutcome], guarantee: Guarantee | None, tit
 
 
 def _lowest(attacks: Sequence[AttackOutcome]) -> float:
-    """A decade that the number of non-members can still resolve, 1 % at most."""
+    """The lowest decade that the number of non-members can resolve, at most 1 %."""
     most = max(attack.non_members for attack in attacks)
     return min(max(10.0 ** math.floor(math.log10(1 / most)), _LOWEST), 0.01)
 
@@ -82,7 +82,7 @@ def _rate(rate: float) -> str:
 
 
 def _steps(corners: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """A curve of corners as stairs: nothing was measured between two of them."""
+    """A step curve through the corners: nothing was measured in between."""
     stairs = list(corners[:1])
     for x, y in corners[1:]:
         stairs += [(x, stairs[-1][1]), (x, y)]

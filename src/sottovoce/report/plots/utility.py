@@ -1,10 +1,11 @@
-"""Something measured, against the epsilon that was paid for it."""
+"""A metric against epsilon."""
 
 import math
 from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from sottovoce.privacy.guarantee import rounded_up
 from sottovoce.report.cross_run import Point
 from sottovoce.report.numbers import short
 from sottovoce.report.plots.canvas import Axis, Canvas, EpsilonAxis, around
@@ -17,8 +18,10 @@ def epsilon_chart(
     y_label: str,
     levels: Sequence[tuple[float, str]] = (),
 ) -> Markup:
-    """One mark a run with its interval and its number on the page; runs without a guarantee stand
-    in a column of their own, because no epsilon is large enough for them."""
+    """One marker per run with its interval and its number on the page.
+
+    Runs without a guarantee have a separate column.
+    """
     canvas = Canvas(title, _described(points))
     left, right, top, bottom = canvas.inner
     values = [
@@ -29,7 +32,7 @@ def epsilon_chart(
     ]
     x = EpsilonAxis.over([point.epsilon for point in points], left, right)
     y = Axis(*around([*values, *(level for level, _ in levels)]), bottom, top)
-    canvas.x_axis(x, "epsilon that holds")
+    canvas.x_axis(x, "true epsilon")
     canvas.y_axis(y, y_label)
     for level, name in levels:
         canvas.rule((left, y(level)), (right, y(level)), "limit")
@@ -58,7 +61,7 @@ def _bar(canvas: Canvas, place: float, y: Axis, point: Point, series: int) -> No
 
 
 def _shifts(points: Sequence[Point]) -> dict[int, float]:
-    """Runs of equal epsilon beside each other, so that none hides another."""
+    """Horizontal offsets that keep runs of equal epsilon from overlapping."""
     groups: dict[float, list[int]] = {}
     for point in points:
         groups.setdefault(point.epsilon, []).append(point.place)
@@ -72,6 +75,10 @@ def _shifts(points: Sequence[Point]) -> dict[int, float]:
 def _described(points: Sequence[Point]) -> str:
     return "; ".join(
         f"{point.name}: {short(point.measured.value)}"
-        + (" without a guarantee" if math.isinf(point.epsilon) else f" at {short(point.epsilon)}")
+        + (
+            " without a guarantee"
+            if math.isinf(point.epsilon)
+            else f" at epsilon {rounded_up(point.epsilon)}"
+        )
         for point in points
     )

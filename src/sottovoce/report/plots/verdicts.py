@@ -1,4 +1,4 @@
-"""All stages at a glance: what is claimed, what holds, and what an audit has shown."""
+"""Overview of all stages: claimed epsilon, true epsilon and lower bound of the audit."""
 
 import math
 from collections.abc import Sequence
@@ -6,28 +6,37 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from sottovoce.report.numbers import short
+from sottovoce.privacy.guarantee import Claim, rounded_down, rounded_up
+from sottovoce.report.numbers import claimed_epsilon
 from sottovoce.report.plots.canvas import LEFT, RIGHT, WIDTH, Canvas, EpsilonAxis, tick_label
 
 _ROW = 32.0
 _EDGE = 12.0
 _FOOT = 40.0
 _LONGEST = 46
+_LARGEST_CLAIM = 1e300
 
 
 @dataclass(frozen=True)
 class VerdictLine:
-    """One line of the chart; an infinite epsilon is no guarantee."""
+    """One line of the chart; an infinite epsilon means no guarantee."""
 
     label: str
     epsilon: float
-    claimed: float | None = None
+    claim: Claim | None = None
     shown: float | None = None
+
+    @property
+    def claimed(self) -> float | None:
+        """The claimed epsilon, finite: claims without bound are drawn at the right end."""
+        return None if self.claim is None else min(self.claim.epsilon, _LARGEST_CLAIM)
 
 
 def verdict_chart(lines: Sequence[VerdictLine]) -> Markup:
-    """A row a stage: its label above, its marks on one axis of epsilon that all share."""
-    canvas = Canvas("Claimed, true and shown", _described(lines), _ROW * len(lines) + _FOOT)
+    """One row per stage: a label above markers on a common epsilon axis."""
+    canvas = Canvas(
+        "Claimed, true and audited epsilon", _described(lines), _ROW * len(lines) + _FOOT
+    )
     values = [
         value
         for line in lines
@@ -75,7 +84,9 @@ def _described(lines: Sequence[VerdictLine]) -> str:
 
 
 def _sentence(line: VerdictLine) -> str:
-    true = "no guarantee" if math.isinf(line.epsilon) else f"epsilon {short(line.epsilon)} holds"
-    claimed = "" if line.claimed is None else f", {short(line.claimed)} is claimed"
-    shown = "" if line.shown is None else f", an audit shows at least {short(line.shown)}"
+    true = (
+        "no guarantee" if math.isinf(line.epsilon) else f"epsilon {rounded_up(line.epsilon)} holds"
+    )
+    claimed = "" if line.claim is None else f", {claimed_epsilon(line.claim)} is claimed"
+    shown = "" if line.shown is None else f", an audit shows at least {rounded_down(line.shown)}"
     return f"{line.label}: {true}{claimed}{shown}"

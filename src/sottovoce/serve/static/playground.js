@@ -1,5 +1,5 @@
-// The playground: one request a strategy, drawn again after every change. Text goes to this origin
-// alone, and into the page as text, never as HTML.
+// The playground: one request per strategy after every change. Text is sent only to this origin and
+// inserted into the page as text, never as HTML.
 "use strict";
 
 const EXAMPLES = [
@@ -8,12 +8,12 @@ const EXAMPLES = [
   "my doctor in Leeds moved my diabetes check to Friday, call me back on 0113 496 0123",
 ];
 const STRATEGIES = {
-  redact: ["Redact", "One word for every private value."],
-  typed: ["Typed", "The type in place of the value."],
+  redact: ["Redact", "The same word for every private value."],
+  typed: ["Typed", "The type instead of the value."],
   named: ["Named", "One fixed example for every type."],
   word: ["Word", "A surrogate for each word of a value."],
   entity: ["Entity", "A surrogate for the whole value."],
-  response: ["Response", "Randomised response among the most usual values."],
+  response: ["Response", "Randomised response over the most frequent values."],
 };
 const TYPES = {
   PER: "person", ORG: "organisation", LOC: "place", ADDRESS: "address", DATE: "date", TIME: "time",
@@ -22,7 +22,7 @@ const TYPES = {
 };
 const MODES = {
   p: { label: "Probability p of replacing a private value", max: 1, step: 0.01, value: 0.9, digits: 2 },
-  epsilon: { label: "Most epsilon that one private value may cost", max: 10, step: 0.1, value: 3, digits: 1 },
+  epsilon: { label: "Epsilon of one private value", max: 10, step: 0.1, value: 3, digits: 1 },
 };
 const BAR = 20; // epsilon at which the bar is full
 
@@ -64,7 +64,7 @@ async function ask(path, body) {
   throw new Error(fields ? `${content.error} (${fields})` : content.error);
 }
 
-// Places count Unicode characters, JavaScript counts UTF-16: hence the arrays of characters.
+// Offsets count Unicode characters, JavaScript strings UTF-16 units: hence arrays of characters.
 function highlight(target, characters, spans, others) {
   const parts = [];
   let place = 0;
@@ -137,11 +137,11 @@ function request(strategy, original) {
   return body;
 }
 
-// A strategy that has no p waits until an epsilon is chosen.
+// A strategy without p is unavailable until an epsilon is set.
 function offer(card, available) {
   card.classList.toggle("unavailable", !available);
   if (available) return;
-  const hint = element("span", "hint", "Needs an epsilon: choose “what a value may cost”.");
+  const hint = element("span", "hint", "Needs an epsilon: set “epsilon of a value”.");
   card.querySelector(".released").replaceChildren(hint);
   card.classList.remove("waiting");
 }
@@ -182,7 +182,7 @@ function show(original, answers) {
   const count = whole.length;
   find("status").textContent = count
     ? `${count} private ${count === 1 ? "value" : "values"} found by ${answers.entity.detector}.`
-    : "Nothing private was found, so the text is released as it is; what a detector misses no epsilon covers.";
+    : "No private values found; the text is released unchanged. Epsilon does not cover values that the detector misses.";
   draws = original === drawnText ? draws + 1 : 1;
   drawnText = original;
   find("spent").textContent = `This text was drawn ${draws === 1 ? "once" : `${draws} times`} here. ${about.epsilon_is || ""}`;

@@ -1,8 +1,8 @@
-"""From paths to stages: run folders, run files, audits, and the results of rescoring.
+"""Read stages from run folders, run files, audits and results of rescoring.
 
-A folder with a run.json is one run. A folder without one is searched for the runs below it. What a
-run keeps in private/ comes along unless it is left out, and the page says so. The report reads
-nothing but these files, so it needs neither the models nor their framework.
+A folder with a run.json is one run; other folders are searched for runs. The private/ part of a run
+is included unless it is disabled, and the page says so. The report reads only these files, so it
+needs neither the models nor torch.
 """
 
 import json
@@ -17,7 +17,7 @@ from sottovoce.audit.result import AuditResult
 from sottovoce.errors import InvalidInput
 from sottovoce.io.allowed import join
 from sottovoce.io.run_folder import NOTICE, PRIVATE, RunFolder
-from sottovoce.report.derivation import settled
+from sottovoce.report.derivation import verified
 from sottovoce.report.stage import Stage, stage_of
 
 RUN = "run.json"
@@ -27,9 +27,9 @@ _RESCORED = ("first_pass", "background", "adapted")
 
 
 def collect(paths: Iterable[str | Path], *, private: bool = True) -> list[Stage]:
-    """The stages of these paths, each once, in the order given, under different names.
+    """The stages of these paths, in the given order, without duplicates, with unique names.
 
-    Without `private`, only what may be shared is read.
+    Without `private`, only the public parts of runs are read.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -38,11 +38,11 @@ def collect(paths: Iterable[str | Path], *, private: bool = True) -> list[Stage]
     ['train']
     """
     found = dict.fromkeys(path.resolve() for given in paths for path in run_files(given))
-    return _told_apart([read_stage(path, private=private) for path in found])
+    return _with_unique_names([read_stage(path, private=private) for path in found])
 
 
 def run_files(path: str | Path) -> list[Path]:
-    """The run files at a path: itself, the one inside, or all below."""
+    """The run files at a path: the file itself, the one in the folder, or all below it."""
     path = Path(path)
     if path.is_file():
         return [path]
@@ -60,7 +60,7 @@ def run_files(path: str | Path) -> list[Path]:
 
 
 def _is_private(folder: Path) -> bool:
-    """The private part of a run, and not a run that somebody named so."""
+    """Whether the folder is the private part of a run, not a run called private."""
     return folder.name == PRIVATE and (folder / NOTICE).is_file()
 
 
@@ -68,11 +68,11 @@ def _runs_below(folder: Path) -> list[Path]:
     try:
         return run_files(folder)
     except InvalidInput:
-        return []  # A folder of something else, beside the runs.
+        return []  # A folder without runs.
 
 
 def read_stage(path: Path, *, private: bool = True) -> Stage:
-    """The stage of one file, with what its run keeps private and the audit of a run.json."""
+    """The stage of one file, with the private part and the audit of its run."""
     content = _json(path)
     folder = _folder(path)
     kept = folder.private_part() if private and folder is not None else {}
@@ -91,7 +91,7 @@ def read_stage(path: Path, *, private: bool = True) -> Stage:
     if not isinstance(content.get("verb"), str) or not any(key in content for key in _PARTS):
         raise InvalidInput(
             f"Expected {path} to be a run.json, an audit.json or the result of `rescore --json`, "
-            "got some other JSON."
+            "got other JSON."
         )
     audit = None
     if path.name == RUN:
@@ -101,7 +101,7 @@ def read_stage(path: Path, *, private: bool = True) -> Stage:
             hidden = (*hidden, "audit")
         elif path.with_name(AUDIT).is_file():
             audit = _audit(path.with_name(AUDIT), _json(path.with_name(AUDIT)))
-    return replace(settled(stage_of(content, path, name, audit)), private=hidden)
+    return replace(verified(stage_of(content, path, name, audit)), private=hidden)
 
 
 def _folder(path: Path) -> RunFolder | None:
@@ -113,7 +113,7 @@ def _folder(path: Path) -> RunFolder | None:
 
 
 def one_stage(path: str | Path, stages: Sequence[Stage], *, private: bool = True) -> Stage:
-    """The one run at this path, among the stages read or read now."""
+    """The single run at this path, taken from `stages` or read now."""
     files = run_files(path)
     if len(files) != 1:
         raise InvalidInput(f"Expected one run to compare at {path}, found {len(files)}.")
@@ -126,7 +126,7 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as problem:
-        raise InvalidInput(f"Expected JSON in {path}, but: {problem}.") from problem
+        raise InvalidInput(f"Expected JSON in {path}, got: {problem}.") from problem
     if not isinstance(content, dict):
         raise InvalidInput(f"Expected a JSON object in {path}, got a {type(content).__name__}.")
     return content
@@ -145,8 +145,8 @@ def _name(path: Path) -> str:
     return path.name.removesuffix(SUFFIX).removesuffix(".json")
 
 
-def _told_apart(stages: list[Stage]) -> list[Stage]:
-    """Equal names get the folder before them, and a number where that is not enough."""
+def _with_unique_names(stages: list[Stage]) -> list[Stage]:
+    """Make equal names unique: prefix the folder, then add a number."""
     for make in (_with_folder, lambda stage, place: f"{stage.name} ({place})"):
         counts = Counter(stage.name for stage in stages)
         seen: Counter[str] = Counter()

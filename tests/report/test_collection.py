@@ -1,4 +1,4 @@
-"""From paths to stages: what is found, what is refused, and how it is named."""
+"""Reading stages: which files are found or rejected, and how stages are named."""
 
 import json
 from pathlib import Path

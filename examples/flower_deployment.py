@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 from sottovoce.personalize import Counting, Hypothesis, NBest, ReleasePlan, Vocabulary, write_nbest
 from sottovoce.personalize.flower.running import QUIET, write_app
 from sottovoce.personalize.flower.settings import FederationSettings
@@ -79,7 +79,7 @@ with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
     if start(f"flwr run {app} lo").wait():
         sys.exit(log.read_text()[-2000:])
     wait_until((folder / "out/run.json").exists, log)
-    run = RunFolder(folder / "out").read_run(private=True)
+    run = Run(folder / "out").read_run(private=True)
     for number, done in enumerate(run["metrics"]["rounds"], 1):
         print(f"round {number}: {done['accepted']} of {done['sampled']} nodes contributed")
     print(Ledger.from_json(run["ledger"]).guarantee(0.0))

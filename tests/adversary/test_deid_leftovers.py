@@ -21,7 +21,7 @@ from sottovoce.deid.files.manifest import describe_file
 from sottovoce.deid.files.tables import TextColumns, release_arrow
 from sottovoce.deid.replace import PrivateHistogram
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 
 CALL = Utterance(tokens=("call", "maria"), slots=("O", "O"), user="ann", id="1")
 
@@ -134,7 +134,7 @@ def test_a_link_in_the_private_folder_is_not_followed(
     calls: Path, tmp_path: Path, name: str
 ) -> None:
     """Planted by an attacker, it would redirect private files to its target."""
-    folder = RunFolder(tmp_path).private_folder
+    folder = Run(tmp_path).private_folder
     (tmp_path / "public.json").write_text("")
     (folder / name).symlink_to(tmp_path / "public.json")
     with pytest.raises(InvalidInput, match="got a link"):
@@ -144,7 +144,7 @@ def test_a_link_in_the_private_folder_is_not_followed(
 
 
 def test_a_hard_link_in_the_private_folder_is_replaced(calls: Path, tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path).private_folder
+    folder = Run(tmp_path).private_folder
     (tmp_path / "public.json").write_text("")
     (folder / "out.jsonl.json").hardlink_to(tmp_path / "public.json")
     release_file(made(), read(calls), tmp_path / "out.jsonl")

@@ -181,7 +181,7 @@ def test_neighbouring_inputs_leave_equal_public_files(
     one, other = both("shared")
     assert one == other
     # The twin: exact numbers in public files would distinguish the two.
-    monkeypatch.setattr("sottovoce.io.run_folder.KEYS", KEYS | {"metrics": WHOLE})
+    monkeypatch.setattr("sottovoce.io.run.KEYS", KEYS | {"metrics": WHOLE})
     one, other = both("leaking")
     assert one != other
 

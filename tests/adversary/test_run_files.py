@@ -20,7 +20,7 @@ from sottovoce.corpora import Utterance
 from sottovoce.corpora.splits import Parts
 from sottovoce.io import allowed
 from sottovoce.io.allowed import WHOLE
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 from sottovoce.nlu.schema import Schema
 
 torch.set_num_threads(1)
@@ -118,7 +118,7 @@ def test_neighbouring_inputs_leave_equal_public_files(
     assert differing(one, other) == set()
     assert {"run.json", "README.md", "ledger.jsonl", "config.json"} <= shared_files(one).keys()
     # The difference is there to be seen, where it is kept.
-    kept = [RunFolder(run).private_part() for run in (one, other)]
+    kept = [Run(run).private_part() for run in (one, other)]
     assert kept[0] != kept[1]
 
 
@@ -142,13 +142,13 @@ def test_without_a_declared_population_the_files_differ_and_the_guarantee_says_s
     other = trained(run_cli, tmp_path / "other", more(small_parts()), counted)
     assert "run.json" in differing(one, other)
     for run in (one, other):
-        told = RunFolder(run).read_run()["guarantee"]["not_covered"]
+        told = Run(run).read_run()["guarantee"]["not_covered"]
         assert any("the number of examples" in each for each in told)
 
 
 def test_published_scores_are_told_as_not_covered(run_cli: RunCli, tmp_path: Path) -> None:
     run = trained(run_cli, tmp_path, small_parts(), DECLARED, "--publish-metrics")
-    found = RunFolder(run).read_run()
+    found = Run(run).read_run()
     assert set(found["metrics"]) == {"valid", "test"}
     assert any("scores" in each for each in found["guarantee"]["not_covered"])
 
@@ -193,7 +193,7 @@ def test_data_hashed_under_one_key_is_recognised(
     run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin of the test above: without a random key equal data has equal hashes."""
-    monkeypatch.setattr("sottovoce.io.run_folder.secrets.token_bytes", bytes)
+    monkeypatch.setattr("sottovoce.io.run.secrets.token_bytes", bytes)
     one = trained(run_cli, tmp_path / "one", small_parts(), DECLARED)
     other = trained(run_cli, tmp_path / "other", small_parts(), DECLARED)
     hashes = [

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import RunCli
 
 from sottovoce.cli import main
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 from sottovoce.personalize.federated.marginals import Marginals
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.formats import write_nbest
@@ -42,7 +42,7 @@ def given(tmp_path: Path) -> list[object]:
 
 def rounds_of(folder: Path) -> list[dict[str, Any]]:
     """The private record of each round."""
-    rounds: list[dict[str, Any]] = RunFolder(folder).private_part()["metrics"]["rounds"]
+    rounds: list[dict[str, Any]] = Run(folder).private_part()["metrics"]["rounds"]
     return rounds
 
 

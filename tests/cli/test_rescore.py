@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import RunCli
 
 from sottovoce.cli import main
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 from sottovoce.personalize.federated.counting import Counting
 from sottovoce.personalize.federated.federation import ledger_for
 from sottovoce.personalize.federated.marginals import Marginals
@@ -86,7 +86,7 @@ def test_pairs_are_mixed_in_and_their_guarantee_is_kept(
     options = ["--marginals", tmp_path / "words.json", "--pairs", tmp_path / "pairs.json"]
     result = run_cli(*given, *options, "-o", tmp_path / "run", "--json")
     assert result.exit_code == 0, result.stderr
-    run = RunFolder(tmp_path / "run").read_run(private=True)
+    run = Run(tmp_path / "run").read_run(private=True)
     # Shared entries are not counted twice.
     assert run["guarantee"]["epsilon"] == pytest.approx(2.0, rel=1e-3)
     without = json.loads(run_cli(*given, *options[:2], "--json").stdout)
@@ -182,7 +182,7 @@ def test_a_folder_that_the_report_can_read(
     Marginals(words.words, words.unigram, about).save(tmp_path / "m.json")
     options = ["--marginals", tmp_path / "m.json", "--trust", "2", "-o"]
     printed = json.loads(run_cli(*given, *options, tmp_path / "out", "--json").stdout)
-    run = RunFolder(tmp_path / "out").read_run(private=True)
+    run = Run(tmp_path / "out").read_run(private=True)
     assert run["verb"] == "rescore"
     for name in ("first_pass", "background", "adapted", "raised_words", "other_words"):
         assert run["metrics"][name] == printed[name]

@@ -7,7 +7,7 @@ import pytest
 from tests.report.runs import audit_of, rescore_result, train_run, write_run
 
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 from sottovoce.report import Report, collect, one_stage
 
 
@@ -32,7 +32,7 @@ def test_a_folder_of_runs_is_searched_and_nothing_is_read_twice(tmp_path: Path) 
 
 def test_private_figures_come_along_or_are_left_out(tmp_path: Path) -> None:
     run = train_run()
-    folder = RunFolder(tmp_path / "run")
+    folder = Run(tmp_path / "run")
     folder.write_run(run)
     audit_of(run).write(tmp_path / "run")
     (internal,) = collect([tmp_path])

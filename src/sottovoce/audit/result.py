@@ -20,7 +20,7 @@ from sottovoce.audit.exposure import Exposure
 from sottovoce.audit.roc import LOW_RATES, Curve, Rate, auc, auc_interval, curve, rate_at
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 from sottovoce.privacy.guarantee import Guarantee, rounded_down, rounded_up
 
 
@@ -228,8 +228,8 @@ class AuditResult:
         if not Path(folder).is_dir():
             raise InvalidInput(f"Expected an existing folder for {FILE}, found none at {folder}.")
         if not publish:
-            return RunFolder(folder).write_private(FILE, self.to_json())
-        path = RunFolder(folder).public(FILE)
+            return Run(folder).write_private(FILE, self.to_json())
+        path = Run(folder).public(FILE)
         with text_output(path) as stream:
             json.dump(self.to_json(), stream, indent=2, allow_nan=False)
             stream.write("\n")
@@ -238,7 +238,7 @@ class AuditResult:
     @classmethod
     def read(cls, folder: Path | str) -> Self:
         """Read the audit.json of a run."""
-        path = RunFolder(folder).find_private(FILE)
+        path = Run(folder).find_private(FILE)
         try:
             return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
         except (json.JSONDecodeError, UnicodeDecodeError) as problem:

@@ -1,6 +1,5 @@
 """`sottovoce federate`: federated word marginals with noise, simulated on one machine."""
 
-import json
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.cli.shared.named import Named
 from sottovoce.cli.shared.statements import print_statement
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import PRIVATE, RunFolder
+from sottovoce.io.run import PRIVATE, Run
 from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.federation import clients_of, server_for
 from sottovoce.personalize.federated.marginals import Marginals
@@ -126,7 +125,7 @@ def federate(
     options["denoise"] = options["denoise"] or ("project" if earlier is None else "keep")
     plan = _plan(options)
     options["runner"] = _runner(options)
-    check_unused(RunFolder(folder))
+    check_unused(Run(folder))
     lists = list(read_nbest(nbest, source_format))
     noiseless = options["noise"] == "none"
     publication = Publication(
@@ -142,7 +141,7 @@ def federate(
     )
     job = _Job(lists, words, plan, Path(folder), _ledger(options, earlier), earlier, publication)
     (_in_flower if options["runner"] == "flower" else _in_process)(job, options, started)
-    run = RunFolder(folder).read_run()
+    run = Run(folder).read_run()
     if as_json:
         print_json(run)
         return
@@ -171,7 +170,7 @@ class _Earlier:
                 "Expected another folder for pairs than for the words: change --output."
             )
         try:
-            run = json.loads(Path(folder, "run.json").read_bytes())
+            run = Run(folder).read_run()
             marginals = Marginals.load(Path(folder, MARGINALS))
             # The cost of the words carries over. Read both copies of the ledger; none may be empty.
             paid = Ledger.from_json(run["ledger"]).union(

@@ -7,14 +7,13 @@ from typing import Any
 
 import click
 
-from sottovoce import __version__
 from sottovoce.cli.lm import load_vocabulary
 from sottovoce.cli.shared.console import json_option, print_json
 from sottovoce.cli.shared.deprecated import deprecated_option
 from sottovoce.cli.shared.named import Named
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run, header
 from sottovoce.personalize.federated.counting import Counting
 from sottovoce.personalize.federated.marginals import Marginals, guarantee_of, ledger_of
 from sottovoce.personalize.federated.pairs import SharedPairs
@@ -95,8 +94,7 @@ def rescore_verb(
     result = {**outcome.to_json(), "tuned": tuned.to_json(), "seconds": seconds}
     if options["output"]:
         run = {
-            "verb": "rescore",
-            "versions": {"sottovoce": __version__},
+            **header("rescore"),
             "configuration": {"lm": ", ".join(models), "from": source_format, **options},
             "seed": None,
             "ledger": ledger_of(*used).to_json() if guarantee and guarantee.holds else None,
@@ -123,9 +121,9 @@ def _write(output: Path, texts: dict[str, str], run: dict[str, Any]) -> None:
     part.
     """
     if output.suffix == ".jsonl":
-        folder, chosen = RunFolder.beside(output), output
+        folder, chosen = Run.beside(output), output
     else:
-        folder = RunFolder(output)
+        folder = Run(output)
         chosen = folder.private("chosen.jsonl")
     with text_output(chosen, mode=0o600) as stream:
         for name, text in texts.items():

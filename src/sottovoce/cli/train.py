@@ -16,7 +16,7 @@ from sottovoce.cli.shared.training_options import (
 from sottovoce.cli.shared.training_progress import steps_bar, stopping
 from sottovoce.corpora.splits import By, Parts, Split, load_parts, parse_ratios
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 from sottovoce.nlu.runs.in_progress import train_into
 
 
@@ -135,9 +135,9 @@ def train(
         )
         sys.exit(130)
     if as_json:
-        print_json(RunFolder(where).read_run() | {"private": RunFolder(where).private_part()})
+        print_json(Run(where).read_run() | {"private": Run(where).private_part()})
     else:
-        print_run(RunFolder(where).read_run(private=True), where)
+        print_run(Run(where).read_run(private=True), where)
 
 
 def print_run(run: dict[str, Any], folder: Path) -> None:

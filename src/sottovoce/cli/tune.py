@@ -13,7 +13,7 @@ from sottovoce.cli.shared.training_options import settings_from, settings_option
 from sottovoce.corpora.splits import By, Split, load_parts, parse_ratios
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
-from sottovoce.io.run_folder import PRIVATE, RunFolder
+from sottovoce.io.run import PRIVATE, Run
 
 if TYPE_CHECKING:
     from sottovoce.nlu.fit.settings import Settings
@@ -137,10 +137,10 @@ def tune(
         **search.to_json(),
         "guarantee": guarantee.to_json(),
     }
-    with text_output(RunFolder(where).public(BEST)) as stream:
+    with text_output(Run(where).public(BEST)) as stream:
         json.dump(result, stream, indent=2, allow_nan=False)
         stream.write("\n")
-    RunFolder(where).protect()
+    Run(where).protect()
     if as_json:
         print_json(
             {**result, "scores": best.scores, "ranking": [_row(trial) for trial in _ranked(done)]}
@@ -171,7 +171,7 @@ def _planned(
         "limit": limit,
         "source": dict(source),
     }
-    path = RunFolder(folder).find_private(PLAN)
+    path = Run(folder).find_private(PLAN)
     if path.exists():
         try:
             begun = json.loads(path.read_text(encoding="utf-8"))
@@ -188,14 +188,14 @@ def _planned(
         return drawn
     folder.mkdir(parents=True, exist_ok=True)
     drawn = chosen(trials, limit)
-    RunFolder(folder).write_private(PLAN, {**asked, "chosen": [each.to_json() for each in drawn]})
+    Run(folder).write_private(PLAN, {**asked, "chosen": [each.to_json() for each in drawn]})
     return drawn
 
 
 def _inside(folder: Path, name: str) -> Path:
     """The folder of the trials: in private/, or at the top level (earlier versions)."""
-    found = RunFolder(folder).find_private(name)
-    return found if found.exists() else RunFolder(folder).private(name)
+    found = Run(folder).find_private(name)
+    return found if found.exists() else Run(folder).private(name)
 
 
 def _ranked(trials: "Sequence[Trial]") -> "list[Trial]":

@@ -108,11 +108,7 @@ class _Renamed:
 
     def publish(self) -> None:
         self.hidden.replace(self.target)
-        folder = os.open(self.target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(self.target.parent)
 
     def discard(self) -> None:
         self.hidden.unlink(missing_ok=True)
@@ -158,3 +154,12 @@ def _output(path: str | Path, mode: int | None = None) -> _Output:
     if target.exists() and not target.is_file():
         return _Direct(target)
     return _Renamed(target, mode)
+
+
+def sync_folder(folder: Path) -> None:
+    """Force a folder to disk, so that files that were renamed in it stay renamed."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import sync_folder
 
 VALID = ".saved"
 _UNFINISHED = ".saving-"
@@ -41,10 +42,10 @@ def write_together(folder: str | Path, files: Mapping[str, bytes]) -> None:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
-        _sync(hidden)
+        sync_folder(hidden)
         hidden.rename(folder / VALID)
         undo.pop_all()
-    _sync(folder)
+    sync_folder(folder)
     settle(folder)
 
 
@@ -55,7 +56,7 @@ def settle(folder: str | Path) -> None:
     if valid.is_dir():
         for path in sorted(valid.iterdir()):
             path.replace(folder / path.name)
-        _sync(folder)
+        sync_folder(folder)
         valid.rmdir()
     if folder.is_dir():
         for left in folder.glob(f"{_UNFINISHED}*"):
@@ -66,11 +67,3 @@ def find(folder: str | Path, name: str) -> Path:
     """Where the valid version of a file is, whether or not it is there at all."""
     valid = Path(folder) / VALID / name
     return valid if valid.is_file() else Path(folder) / name
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

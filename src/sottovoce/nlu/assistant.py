@@ -33,7 +33,7 @@ from sottovoce.corpora import Columns, Utterance
 from sottovoce.corpora.memory import read_parts, read_utterances
 from sottovoce.corpora.splits import By, Split, parse_ratios
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import LOCK, PRIVATE, RUN, RunFolder
+from sottovoce.io.run import LOCK, PRIVATE, RUN, Run
 from sottovoce.nlu.evaluation import Evaluation
 from sottovoce.nlu.fit.loop import Progress
 from sottovoce.nlu.fit.recipes import QUICK, QUICK_NOTE, is_quick
@@ -42,7 +42,7 @@ from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.parses import Parse, parse_of, utterance_of
 from sottovoce.nlu.runs.checks import check_samples, check_trainable
 from sottovoce.nlu.runs.experiment import evaluate
-from sottovoce.nlu.runs.in_progress import check_folder, train_into
+from sottovoce.nlu.runs.in_progress import CANARIES, train_into
 from sottovoce.nlu.runs.run import load_run, save_run
 from sottovoce.nlu.schema import Schema
 from sottovoce.privacy.guarantee import Guarantee, rounded_up
@@ -137,7 +137,7 @@ class Assistant:
         folder = Path(folder)
         if self._folder is not None and folder.resolve() == self._folder.resolve():
             return
-        check_folder(folder, resume=False)
+        Run(folder).check(resume=False, before_steps=(CANARIES,))
         if self._folder is not None:
             shutil.copytree(self._folder, folder, dirs_exist_ok=True)
         else:
@@ -146,7 +146,7 @@ class Assistant:
                 (folder / name).write_bytes(content)
             save_run(folder, self.model, self.run)
         if (folder / PRIVATE).is_dir():
-            RunFolder(folder).protect()
+            Run(folder).protect()
 
     def __repr__(self) -> str:
         labels = f"{len(self.labels.intents)} intents, {len(self.labels.slot_types)} slot types"
@@ -241,11 +241,11 @@ def train(
 
     if output is not None:
         folder = Path(output)
-        return Assistant(into(folder), RunFolder(folder).read_run(private=True), folder=folder)
+        return Assistant(into(folder), Run(folder).read_run(private=True), folder=folder)
     with TemporaryDirectory(prefix="sottovoce-") as place:
         folder = Path(place) / "run"
         model = into(folder)
-        run = RunFolder(folder).read_run(private=True)
+        run = Run(folder).read_run(private=True)
         return Assistant(model, run, files=_written(folder))
 
 
@@ -253,7 +253,7 @@ def load(folder: str | Path) -> Assistant:
     """Load a model written by `Assistant.save`, `train(output=...)` or `sottovoce train`."""
     folder = Path(folder)
     loaded = load_run(folder)
-    run = RunFolder(folder).read_run(private=True)
+    run = Run(folder).read_run(private=True)
     if not {"asked", "guarantee", "ledger"} <= run.keys():
         raise InvalidInput(f"Expected a training run in {folder}, got a run of another command.")
     return Assistant(loaded.model, run, folder=folder)

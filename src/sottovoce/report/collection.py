@@ -16,12 +16,10 @@ from sottovoce.audit.result import FILE as AUDIT
 from sottovoce.audit.result import AuditResult
 from sottovoce.errors import InvalidInput
 from sottovoce.io.allowed import join
-from sottovoce.io.run_folder import NOTICE, PRIVATE, RunFolder
+from sottovoce.io.run import NOTICE, PRIVATE, RUN, SUFFIX, Run
 from sottovoce.report.derivation import verified
 from sottovoce.report.stage import Stage, stage_of
 
-RUN = "run.json"
-SUFFIX = ".run.json"
 _PARTS = ("guarantee", "guarantees", "ledger", "metrics")
 _RESCORED = ("first_pass", "background", "adapted")
 
@@ -104,11 +102,11 @@ def read_stage(path: Path, *, private: bool = True) -> Stage:
     return replace(verified(stage_of(content, path, name, audit)), private=hidden)
 
 
-def _folder(path: Path) -> RunFolder | None:
+def _folder(path: Path) -> Run | None:
     if path.name == RUN:
-        return RunFolder(path.parent)
+        return Run(path.parent)
     if path.name.endswith(SUFFIX):
-        return RunFolder.beside(path.with_name(path.name.removesuffix(SUFFIX)))
+        return Run.beside(path.with_name(path.name.removesuffix(SUFFIX)))
     return None
 
 

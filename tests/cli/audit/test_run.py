@@ -14,7 +14,7 @@ from sottovoce.audit import AuditResult
 from sottovoce.audit.canaries import read_canaries
 from sottovoce.cli.audit import run as audit_run
 from sottovoce.corpora import Utterance
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 from sottovoce.privacy.guarantee import rounded_down
 
 torch.set_num_threads(1)
@@ -116,7 +116,7 @@ def test_as_printed_is_audited_by_pairs(run_cli: RunCli, place: Path, tmp_path: 
     run = tmp_path / "run"
     printed = ("--method", "edp-sgd", "--as-printed", "--noise-multiplier", 0.01, "--workers", 2)
     command("train", place / "calls", *OPTIONS, *printed, "--canaries", 20, "-o", run)
-    sizes = RunFolder(run).private_part()["data"]
+    sizes = Run(run).private_part()["data"]
     assert sizes["train"] == len(PARTS.train) + 10  # one of each pair, whatever the coins
     assert len(read_canaries(run / "private/canaries.jsonl").utterances) == 20
     found = json.loads(run_cli("audit", run, "--attack", "one-run", "--json").stdout)

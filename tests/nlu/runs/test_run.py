@@ -8,7 +8,7 @@ import torch
 from tests.nlu.tiny import SCHEMA, UTTERANCES, shake, tiny_bert, tiny_clc
 
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 from sottovoce.nlu.encoders.base import Encoder
 from sottovoce.nlu.encoders.bert import Bert, save_encoder
 from sottovoce.nlu.encoders.tuning import Tuned, Tuning, tune
@@ -43,7 +43,7 @@ def test_a_clc_run_both_ways(tmp_path: Path) -> None:
     same(model, loaded.model)
     assert loaded.schema == SCHEMA
     assert loaded.run == {"verb": "train", "history": [{"step": 0}]}
-    assert RunFolder(tmp_path / "run").private_part() == {"history": [{"loss": "inf"}]}
+    assert Run(tmp_path / "run").private_part() == {"history": [{"loss": "inf"}]}
     assert not loaded.model.training
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "README.md",

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 from sottovoce.personalize.federated.counting import Counting
 from sottovoce.personalize.federated.federation import clients_of, ledger_for, server_for
 from sottovoce.personalize.federated.marginals import Marginals
@@ -341,5 +341,5 @@ def test_on_a_real_superlink(settings: FederationSettings, tmp_path: Path) -> No
             time.sleep(0.2)
         assert result.exists(), (tmp_path / "log").read_text()[-3000:]
     assert "metrics" not in json.loads(result.read_text())
-    rounds = RunFolder(settings.output).private_part()["metrics"]["rounds"]
+    rounds = Run(settings.output).private_part()["metrics"]["rounds"]
     assert rounds == [{"sampled": 2, "accepted": 2, "refused": {}, "released": True}]

@@ -20,7 +20,7 @@ from sottovoce.cli.shared.named import Named
 from sottovoce.corpora import Utterance
 from sottovoce.corpora.splits import By, Parts, Split, load_parts, parse_ratios
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -124,7 +124,7 @@ def audit_run(
         confidence=confidence,
     )
     result.write(run)
-    RunFolder(run).protect()
+    Run(run).protect()
     if publish:
         result.write(run, publish=True)
         _update_card(run)
@@ -155,7 +155,7 @@ def audit_folder(
     from sottovoce.privacy.noise import NoiseSource
 
     loaded = load_run(folder)
-    known_run = RunFolder(folder).read_run(private=True)
+    known_run = Run(folder).read_run(private=True)
     model, settings = loaded.model, Settings.from_json(known_run["asked"])
     guarantee = Guarantee.from_json(loaded.run["guarantee"])
     known = list(filter(model.schema.fits(), parts.test))
@@ -174,7 +174,7 @@ def audit_folder(
             attacks=wanted,
             train=_trainer(settings, model, parts) if asked_for_references else None,
             models=references,
-            folder=RunFolder(folder).private(REFERENCES)
+            folder=Run(folder).private(REFERENCES)
             / _name((*tested.members, *tested.non_members), references),
             shadow=_shadow(settings, shadow, model) if shadow and asked_for_shadow else None,
             canaries=planted(folder, guarantee.relation),
@@ -202,7 +202,7 @@ def load_parts_of(
 ) -> Parts:
     """The data that a run was trained on: as given here, or as recorded in its run.json."""
     try:
-        known: Any = RunFolder(run).read_run(private=True)
+        known: Any = Run(run).read_run(private=True)
     except InvalidInput:
         raise InvalidInput(f"Expected a trained run in {run}, found none.") from None
     if not {"asked", "configuration", "guarantee"} <= known.keys():

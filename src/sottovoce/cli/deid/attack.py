@@ -17,6 +17,7 @@ from sottovoce.deid.attacks.run import ATTACKS, run_attacks
 from sottovoce.deid.files.manifest import describe_file
 from sottovoce.deid.files.manifest import verify as verify_release
 from sottovoce.io.atomic import text_output
+from sottovoce.io.run import header
 from sottovoce.privacy.guarantee import rounded_up
 
 SUFFIX = ".attack.json"
@@ -62,7 +63,7 @@ def attack(
         chosen,
     )
     result: dict[str, Any] = {
-        "verb": "deid attack",
+        **header("deid attack"),
         "original": describe_file(original),
         "released": describe_file(released),
         "types": run_attacks(values, manifest, model, attacks or None),

@@ -29,12 +29,12 @@ from sottovoce.deid import Deidentifier, Fields, Setting, detector
 from sottovoce.deid.files.corpus_file import release_file
 from sottovoce.deid.files.examples import WARNING
 from sottovoce.deid.files.fields import POLICIES
-from sottovoce.deid.files.manifest import SUFFIX
 from sottovoce.deid.files.shards import release_shards
 from sottovoce.deid.replace.sources import SOURCES
 from sottovoce.deid.replace.strategies import STRATEGIES, parse_setting
 from sottovoce.deid.replace.vault import KEY_BYTES, WITHIN
 from sottovoce.errors import InvalidInput
+from sottovoce.io.run import SUFFIX
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.noise import NoiseSource
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sottovoce.corpora.splits import Parts
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 from sottovoce.nlu.runs.in_progress import CANARIES
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def plant(
     from sottovoce.corpora.synthetic import DOMAINS, generate
     from sottovoce.privacy.noise import NoiseSource
 
-    path = RunFolder(folder).private(FILE)
+    path = Run(folder).private(FILE)
     if again and path.exists():
         return _with(parts, read_canaries(path), relation)
     # Words come from the built-in corpora, so the canaries reveal nothing private.
@@ -72,7 +72,7 @@ def planted(folder: Path, relation: "Relation") -> "TextCanaries | CanaryPairs |
     """The canaries of a run, paired if its relation is replace-one; None if it has none."""
     from sottovoce.audit.canaries import read_canaries
 
-    path = RunFolder(folder).find_private(FILE)
+    path = Run(folder).find_private(FILE)
     return _arranged(read_canaries(path), relation) if path.exists() else None
 
 

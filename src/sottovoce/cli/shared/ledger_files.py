@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import InvalidInput, LedgerDamaged, UnchainedLedger
+from sottovoce.io.run import RUN
 from sottovoce.privacy.ledger import Ledger
 
 # Facts of this kind can be read only after importing their module, which is slow.
@@ -32,7 +33,7 @@ def ledger_paths(path: Path) -> list[Path]:
     found = [
         each
         for folder in (path, path / "private")
-        for pattern in ("ledger*.jsonl", "*run.json", "checkpoint*.pt")
+        for pattern in ("ledger*.jsonl", f"*{RUN}", "checkpoint*.pt")
         for each in sorted(folder.glob(pattern))
         if each.suffix != ".json" or _holds_ledgers(each)
     ]

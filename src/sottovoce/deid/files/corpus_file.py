@@ -20,9 +20,9 @@ from sottovoce.corpora import Columns, Reader, Utterance, format_of, write
 from sottovoce.corpora.formats import TABLES
 from sottovoce.deid.deidentifier import Deidentifier
 from sottovoce.deid.files.examples import Examples
-from sottovoce.deid.files.manifest import SUFFIX, manifest, write_manifest
+from sottovoce.deid.files.manifest import manifest, write_manifest
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import PRIVATE, RunFolder
+from sottovoce.io.run import PRIVATE, SUFFIX, Run
 
 RECORD = ".record.json"
 Track = Callable[[Iterable[Utterance]], Iterable[Utterance]]
@@ -51,7 +51,7 @@ def release_file(
         _check(Path(output), reader)
     hidden = Path("-") if to_stream else _temporary(Path(output))
     known = None if to_stream else _state(Path(output))
-    folder = None if to_stream else RunFolder.beside(output)
+    folder = None if to_stream else Run.beside(output)
     shown = Examples(examples)
     if not to_stream and Path(f"{output}{SUFFIX}").exists():
         deid.absorb(record_of(output))

@@ -13,17 +13,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sottovoce import __version__
 from sottovoce.deid.deidentifier import Deidentifier
 from sottovoce.deid.detect.detector import fingerprint
 from sottovoce.deid.statement.facts import ReplacedValues
 from sottovoce.deid.statement.release_statement import ReleaseStatement
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import SUFFIX, Run, header
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.ledger import Ledger
 
-SUFFIX = ".run.json"
 PUBLIC = ("configuration", "output", "release", "shards", "sha256")
 """Public fields of a release in addition to those of every run. The guarantee allows the types,
 positions and number of private values to be known; the release itself shows the rest."""
@@ -38,7 +36,7 @@ def manifest(
     source: str | Path,
     output: str | Path,
     seconds: float,
-    folder: RunFolder | None = None,
+    folder: Run | None = None,
 ) -> dict[str, Any]:
     """The manifest of a finished release; `output` is the file before it is renamed.
 
@@ -51,8 +49,7 @@ def manifest(
         if found.claimed is not None
     }
     content: dict[str, Any] = {
-        "verb": "deid",
-        "versions": {"sottovoce": __version__},
+        **header("deid"),
         "configuration": deid.to_json(),
         "seed": deid.to_json()["random_numbers"],
         "input": _input(source, folder),
@@ -90,7 +87,7 @@ def describe_file(path: str | Path) -> dict[str, Any]:
     return {"name": Path(path).name, "bytes": size, "sha256": digest.hexdigest()}
 
 
-def write_manifest(folder: RunFolder, content: Mapping[str, Any]) -> dict[str, Any]:
+def write_manifest(folder: Run, content: Mapping[str, Any]) -> dict[str, Any]:
     """Write both parts; return the content with the hash of the public part."""
     public, _ = folder.split(content, publish=PUBLIC)
     content = {**content, "sha256": with_hash(public)["sha256"]}
@@ -108,7 +105,7 @@ def verify(output: str | Path, *, source: str | Path | None = None) -> dict[str,
     path = Path(f"{output}{SUFFIX}")
     if not path.is_file():
         raise InvalidInput(f"Expected the manifest of {output} at {path}, found none.")
-    folder = RunFolder.beside(output)
+    folder = Run.beside(output)
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         stated = content.pop("sha256")
@@ -151,11 +148,11 @@ def _check_guarantees(path: Path, content: Mapping[str, Any]) -> None:
         )
 
 
-def _seal(folder: RunFolder, digest: str) -> str:
+def _seal(folder: Run, digest: str) -> str:
     return folder.keyed_hash_of([b"manifest ", digest.encode()])
 
 
-def _input(source: str | Path, folder: RunFolder | None) -> dict[str, Any]:
+def _input(source: str | Path, folder: Run | None) -> dict[str, Any]:
     if str(source) == "-":
         return {"name": "-", "bytes": None, "hmac": None}
     path = Path(source)
@@ -163,7 +160,7 @@ def _input(source: str | Path, folder: RunFolder | None) -> dict[str, Any]:
     return {"name": path.name, "bytes": path.stat().st_size, "hmac": keyed}
 
 
-def _check_input(folder: RunFolder, public: Mapping[str, Any], source: str | Path) -> None:
+def _check_input(folder: Run, public: Mapping[str, Any], source: str | Path) -> None:
     if "input" in public:  # written before hashes had a key
         _check_file(folder.path, "input", public["input"], source)
         return

@@ -16,7 +16,7 @@ from sottovoce.deid.detect.detector import fingerprint
 from sottovoce.deid.files.corpus_file import RECORD, Track, record_of, release_file
 from sottovoce.deid.files.manifest import verify, write_manifest
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import RUN, RunFolder
+from sottovoce.io.run import RUN, Run, header
 
 
 def release_shards(
@@ -44,7 +44,7 @@ def release_shards(
     target.mkdir(exist_ok=True)
     manifests = []
     resumed = 0
-    folder_of_run = RunFolder(target)
+    folder_of_run = Run(target)
     release = partial(release_file, track=track, examples=examples, call=_call(folder_of_run))
     for reader, name in zip(readers, names, strict=True):
         deid = make()
@@ -60,7 +60,7 @@ def release_shards(
     return write_manifest(
         folder_of_run,
         {
-            "verb": "deid",
+            **header("deid"),
             "shards": {
                 name: {"sha256": each["output"]["sha256"], "guarantee": each["guarantee"]}
                 for name, each in zip(names, manifests, strict=True)
@@ -79,7 +79,7 @@ def release_shards(
     )
 
 
-def _call(folder: RunFolder) -> int:
+def _call(folder: Run) -> int:
     """The id of the release in this folder: stable across restarts, secret to others."""
     return int(folder.keyed_hash_of([b"one release"])[:16], 16)
 

@@ -14,7 +14,7 @@ from sottovoce.corpora import Utterance
 from sottovoce.corpora.synthetic import DOMAINS, generate
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 from sottovoce.nlu.encoders import ENCODERS
 from sottovoce.nlu.encoders.bert import MINILM, Bert
 from sottovoce.nlu.encoders.clc import Clc, ClcShape
@@ -226,7 +226,7 @@ def _dp_vocabulary(
             )
         rest = replace(plan, delta=plan.delta - delta).calibrate(epsilon=settings.epsilon - share)
         plan = replace(rest, delta=plan.delta)
-    kept = RunFolder(folder).private(VOCABULARY)
+    kept = Run(folder).private(VOCABULARY)
     if kept.exists():
         listed = tuple(json.loads(kept.read_text(encoding="utf-8")))
         return Words(listed=listed, source=WordSource.DP, spare=SPARE), plan

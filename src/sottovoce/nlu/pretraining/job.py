@@ -14,10 +14,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sottovoce import __version__
 from sottovoce.corpora import Utterance, read
 from sottovoce.corpora.splits import load_parts
 from sottovoce.errors import InvalidInput
+from sottovoce.io.run import header
 from sottovoce.io.staging import find, settle, write_together
 from sottovoce.nlu.encoders.bert import Bert, Summary, save_encoder
 from sottovoce.nlu.encoders.whitening import Readout, ReadoutPlan
@@ -214,8 +214,7 @@ def _record(
     settings: Mapping[str, Any], pretrained: Pretrained, valid_loss: float | None
 ) -> dict[str, Any]:
     return {
-        "verb": "pretrain",
-        "sottovoce": __version__,
+        **header("pretrain"),
         **settings,
         "steps": pretrained.steps,
         "loss": round(pretrained.loss, 4),

@@ -19,7 +19,7 @@ from sottovoce.corpora import OUTSIDE, Utterance
 from sottovoce.corpora.records import is_role
 from sottovoce.corpora.splits import Parts
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run, header
 from sottovoce.nlu.fit.data import Encodings
 from sottovoce.nlu.fit.factory import LEDGER, Built, build
 from sottovoce.nlu.fit.loop import Fitted, Progress, fit, rank_checkpoint
@@ -84,7 +84,7 @@ def train(
     built = build(settings, schema, parts.train, owners, plan, folder)
     plan = built.plan
     samples = None if settings.samples is None else read_samples(settings.samples, schema)
-    checkpoint = None if folder is None else RunFolder(folder).private(CHECKPOINT)
+    checkpoint = None if folder is None else Run(folder).private(CHECKPOINT)
     begun = resume and checkpoint is not None and rank_checkpoint(checkpoint).exists()
     if samples is not None and not begun:
         warm_start_from(
@@ -271,8 +271,7 @@ def _run(settings: Settings, parts: Parts, plan: Plan, fitted: Fitted) -> dict[s
     most = settings.max_examples_per_user
     to_users = {} if most is None else {"user_guarantee": user_guarantee(most, plan, fitted)}
     return {
-        "verb": "train",
-        "versions": versions(),
+        **header("train", versions()),
         "configuration": settings.filled().to_json()
         | {
             "population": plan.population,

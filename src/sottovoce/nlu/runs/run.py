@@ -11,7 +11,7 @@
 | README.md | the model card |
 | private/ | exact counts, times, losses, scores, audits: not covered by any guarantee |
 
-Everything but `private/` may be shared (see `sottovoce.io.run_folder`). Saving is atomic (see
+Everything but `private/` may be shared (see `sottovoce.io.run`). Saving is atomic (see
 `staging`): if it is interrupted, the old run stays intact.
 """
 
@@ -27,7 +27,7 @@ from torch import Tensor
 
 from sottovoce import __version__
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import PRIVATE, RunFolder
+from sottovoce.io.run import PRIVATE, Run
 from sottovoce.io.staging import find, write_together
 from sottovoce.nlu.encoders.tuning import merged_state
 from sottovoce.nlu.model import JointModel
@@ -79,7 +79,7 @@ def save_run(
         "files": sorted(vocabulary),
     }
     stored = json.loads(json.dumps(_finite(dict(run)), allow_nan=False))
-    where = RunFolder(folder)
+    where = Run(folder)
     public, private = where.split(stored, publish=published(stored))
     audit = _audit_of(folder, config)
     files = {

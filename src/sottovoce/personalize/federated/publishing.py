@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sottovoce import __version__, _validate
+from sottovoce import _validate
 from sottovoce.errors import InvalidInput
-from sottovoce.io.run_folder import RUN, RunFolder
+from sottovoce.io.run import RUN, Run, header
 from sottovoce.personalize.federated.federation import continued
 from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.personalize.federated.rounds import RoundReport, check_released
@@ -31,9 +31,9 @@ def federation_folder(
     *,
     ledger: Path | str | None = None,
     earlier: Mapping[str, Any] | None = None,
-) -> Iterator[tuple[RunFolder, Ledger]]:
+) -> Iterator[tuple[Run, Ledger]]:
     """A new folder, locked for this federation, and its ledger: in the folder, or a given one."""
-    folder = RunFolder(path)
+    folder = Run(path)
     folder.path.mkdir(parents=True, exist_ok=True)
     with folder.lock():
         check_unused(folder)
@@ -45,7 +45,7 @@ def federation_folder(
             yield folder, opened
 
 
-def check_unused(folder: RunFolder) -> None:
+def check_unused(folder: Run) -> None:
     """Reject a folder with another run, or with a ledger that has entries."""
     found = [name for name in (MARGINALS, RUN) if (folder.path / name).exists()]
     ledger = folder.path / LEDGER
@@ -79,7 +79,7 @@ class Publication:
 
     def write(
         self,
-        folder: RunFolder,
+        folder: Run,
         server: Server,
         reports: Sequence[RoundReport],
         *,
@@ -97,8 +97,7 @@ class Publication:
             "claimed": claimed.to_json() if claimed else None,
         }
         run = {
-            "verb": "federate",
-            "versions": {"sottovoce": __version__},
+            **header("federate"),
             "configuration": self.configuration,
             "seed": SEEDED_STAMP if seeded else "keyed by the operating system",
             **stated,

@@ -16,11 +16,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Self
 
+from sottovoce import __version__
 from sottovoce.errors import InvalidInput
 from sottovoce.io.allowed import FILES, KEYS, WHOLE, join, split
 from sottovoce.io.atomic import text_output
 
 RUN, PRIVATE, KEY, LOCK, NOTICE = "run.json", "private", "key", "lock", ".gitignore"
+SUFFIX = f".{RUN}"
+"""Of the run file beside the one file that a verb has written."""
+BEGUN = "settings.json"
+"""In `private/`: what an unfinished run was asked for."""
 _KEY_BYTES = 32
 _CHUNK = 1 << 20
 _NOTICE_TEXT = """\
@@ -30,16 +35,25 @@ _NOTICE_TEXT = """\
 """
 
 
-class RunFolder:
+def header(verb: str, versions: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """How every run file begins: the verb, and the versions it ran with.
+
+    >>> header("train", {"torch": "2.6"})["versions"]["torch"]
+    '2.6'
+    """
+    return {"verb": verb, "versions": {"sottovoce": __version__, **(versions or {})}}
+
+
+class Run:
     """A folder whose files are public by name, or private.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     folder = RunFolder(place)
+    ...     folder = Run(place)
     ...     folder.write_run({"verb": "train", "data": {"name": "calls", "train": 120}})
     ...     folder.read_run(), folder.read_run(private=True)["data"]
     ({'verb': 'train', 'data': {'name': 'calls'}}, {'name': 'calls', 'train': 120})
-    >>> RunFolder("run").public("losses.json")
+    >>> Run("run").public("losses.json")
     Traceback (most recent call last):
     sottovoce.errors.InvalidInput: Expected a file that may be shared, got losses.json: keep it in
     private/, or add it to the list in sottovoce/io/allowed.py.
@@ -55,7 +69,7 @@ class RunFolder:
         """For a verb that writes one file: OUT, OUT.run.json and private/OUT.json beside it."""
         output = Path(output)
         folder = cls(output.parent)
-        folder._run, folder._rest = f"{output.name}.run.json", f"{output.name}.json"
+        folder._run, folder._rest = f"{output.name}{SUFFIX}", f"{output.name}.json"
         folder._files = (_literally(output.name), _literally(folder._run))
         return folder
 
@@ -158,6 +172,81 @@ class RunFolder:
                 "who has the private folder can check the original."
             )
         return hmac.compare_digest(self.keyed_hash(path), stated)
+
+    def check(self, *, resume: bool, before_steps: Collection[str] = ()) -> None:
+        """Refuse a folder that is not empty, because a ledger must not be restarted.
+
+        `before_steps` are private files of a run that has spent nothing yet. With `resume`, refuse
+        a folder without an interrupted run.
+        """
+        folder = self.path
+        if folder.exists() and not folder.is_dir():
+            raise InvalidInput(f"Expected a folder to write to, got the file {folder}.")
+        begun = (folder / PRIVATE / BEGUN).is_file()
+        if resume:
+            if (folder / self._run).exists():
+                raise InvalidInput(f"Expected an interrupted run in {folder}, got a finished one.")
+            if not begun:
+                raise InvalidInput(f"Expected an interrupted run in {folder}, found none.")
+            return
+        if not folder.exists():
+            return
+        others = sorted({path.name for path in folder.iterdir()} - {PRIVATE})
+        if (folder / PRIVATE).is_dir():
+            free = {BEGUN, KEY, LOCK, NOTICE, *before_steps}
+            kept = {path.name for path in (folder / PRIVATE).iterdir()} - free
+            others += sorted(f"{PRIVATE}/{name}" for name in kept)
+        if not others:
+            return
+        if self._run in others:
+            raise InvalidInput(
+                f"Expected an empty folder, got a finished run in {folder}: name another folder."
+            )
+        if begun:
+            raise InvalidInput(
+                f"Expected an empty folder, got an interrupted run in {folder}: name another "
+                "folder, or add --resume."
+            )
+        raise InvalidInput(f"Expected an empty folder, got {others[0]} in {folder}.")
+
+    def begin(
+        self,
+        asked: Mapping[str, Any],
+        hashes: Mapping[str, str],
+        *,
+        resume: bool,
+        before_steps: Collection[str] = (),
+    ) -> None:
+        """Record what was asked for, or check that it matches the run to resume.
+
+        `hashes` are keyed hashes (see `keyed_hash_of`) of the data, by what it is.
+        """
+        self.check(resume=resume, before_steps=before_steps)
+        if not resume:
+            self.write_private(BEGUN, {"asked": dict(asked), "hashes": dict(hashes)})
+            return
+        path = self.path / PRIVATE / BEGUN
+        try:
+            begun = json.loads(path.read_text(encoding="utf-8"))
+            kept, known = dict(begun["asked"]), dict(begun["hashes"])
+        except (ValueError, KeyError, TypeError) as problem:
+            raise InvalidInput(
+                f"Expected the settings of the interrupted run in {path}, but they cannot be read."
+            ) from problem
+        for name in sorted(kept.keys() | asked.keys()):
+            if kept.get(name) != asked.get(name):
+                raise InvalidInput(
+                    f"Expected the settings of the interrupted run, which are in {path}, got "
+                    f"another {name.replace('_', ' ')}: {asked.get(name)} instead of "
+                    f"{kept.get(name)}."
+                )
+        for name in sorted(known.keys() | hashes.keys()):
+            if known.get(name) != hashes.get(name):
+                raise InvalidInput(
+                    f"Expected the {name} of the interrupted run in {self.path}, got others: the "
+                    "ledger covers the steps on the old ones, so restore them, or train in another "
+                    "folder."
+                )
 
     @contextmanager
     def lock(self) -> Iterator[None]:

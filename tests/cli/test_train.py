@@ -91,7 +91,7 @@ def test_declared_labels_and_population(run_cli: RunCli, data: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--method", "dp-sgd", "--epsilon", 3, "--noise-multiplier", 1), "got both."),
+        (("--method", "dp-sgd", "--epsilon", 3, "--noise-multiplier", 1), "got both: set one"),
         (("--epsilon", 3), "Expected a private method for an epsilon, got sgd"),
         (("--method", "edp-sgd", "--as-printed", "--epsilon", 3), "as printed, got an epsilon"),
         (("--labels", "LABELS", "--public-labels"), "Expected --labels or --public-labels"),

@@ -14,7 +14,7 @@ from tests.conftest import RunCli
 from tests.nlu.small import OPTIONS, small_parts, write_parts
 from tests.nlu.tiny import tiny_bert
 
-from sottovoce.io.run import Run
+from sottovoce.io.run_folder import RunFolder
 from sottovoce.nlu.encoders.bert import save_encoder
 from sottovoce.nlu.runs.run import load_run
 from sottovoce.privacy.ledger import Ledger
@@ -51,7 +51,7 @@ def test_a_private_run_leaves_a_whole_folder(run_cli: RunCli, data: Path, tmp_pa
     for sentence in SENTENCES.values():
         assert any(sentence in each for each in guarantee["not_covered"])
         assert sentence in (run / "README.md").read_text()
-    kept = Run(run).private_part()
+    kept = RunFolder(run).private_part()
     assert kept["source"]["data"] == str(data)
     assert kept["data"] == {"train": 120, "valid": 30, "test": 80}
     assert set(kept["metrics"]) == {"valid", "test"}
@@ -70,7 +70,7 @@ def test_json_of_a_run_without_a_guarantee(run_cli: RunCli, data: Path, tmp_path
     found = json.loads(result.stdout)
     private = found.pop("private")
     assert found == json.loads((tmp_path / "run" / "run.json").read_text())
-    assert private == Run(tmp_path / "run").private_part()
+    assert private == RunFolder(tmp_path / "run").private_part()
     assert found["guarantee"]["verdict"] == "no-guarantee"
     assert found["claimed"]["epsilon"] is not None
 
@@ -91,7 +91,7 @@ def test_declared_labels_and_population(run_cli: RunCli, data: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--method", "dp-sgd", "--epsilon", 3, "--noise-multiplier", 1), "got both"),
+        (("--method", "dp-sgd", "--epsilon", 3, "--noise-multiplier", 1), "got both: set one"),
         (("--epsilon", 3), "Expected a private method for an epsilon, got sgd"),
         (("--method", "edp-sgd", "--as-printed", "--epsilon", 3), "as printed, got an epsilon"),
         (("--labels", "LABELS", "--public-labels"), "Expected --labels or --public-labels"),
@@ -112,7 +112,7 @@ def test_what_cannot_be_is_one_sentence(
     assert (result.exit_code, result.stdout) == (2, "")
     assert sentence in result.stderr
     assert result.stderr.count("\n") == 1
-    # Nothing was spent, so the folder can still be used.
+    # Nothing was spent, so the folder is not lost to a slip of the tongue.
     again = run_cli("train", data, *OPTIONS, *PRIVATE, "--epochs", 1, "-o", tmp_path / "run")
     assert again.exit_code == 0 or "2 workers" in sentence
 
@@ -205,7 +205,7 @@ def test_two_processes_write_one_run(data: Path, tmp_path: Path) -> None:
     for rank in range(2):
         assert (run / f"ledger.rank{rank}.jsonl").exists()
     assert not list(run.rglob("checkpoint*"))
-    assert load_run(run).run | {"private": Run(run).private_part()} == found
+    assert load_run(run).run | {"private": RunFolder(run).private_part()} == found
 
 
 @pytest.mark.parametrize("named", ["by the option", "in the environment"])

@@ -224,7 +224,7 @@ def labelled(count: int) -> list[Utterance]:
             [*labelled(5), *unlabelled(2)],
             {},
             "Expected an intent for every training utterance, got none for 2 of 7, the first of "
-            "them utterance 1",
+            "them utterance 6",
         ),
         (labelled(1), {}, "Expected at least two examples to train on, got one"),
         (labelled(20), {"batch_size": 64}, "as many examples as the batch size of 64, got 20"),

@@ -27,7 +27,7 @@ ticket,caller,said
 # A name or a place becomes another one, and each may cost an epsilon of 3; what has no list of
 # public values, such as a telephone number, becomes a placeholder and costs nothing.
 deid = Deidentifier(
-    detector="tagger",
+    detector="fast",
     setting=Setting(strategy="entity", epsilon=3.0),
     per_type=dict.fromkeys(("DATE", "EMAIL", "PHONE", "TIME"), Setting(strategy="typed")),
 )

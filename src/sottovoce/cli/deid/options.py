@@ -43,7 +43,7 @@ def detector_options(command: Command) -> Command:
     return click.option(
         "--detector",
         "detector_name",
-        default="tagger",
+        default="fast",
         show_default=True,
         help=f"{', '.join(DETECTORS)} (joined by +), or the file of a tagger or gazetteer.",
     )(command)

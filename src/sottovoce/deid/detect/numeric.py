@@ -60,12 +60,16 @@ _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"
 _AMOUNT = r"\d[\d,]{0,20}(?:\.\d{1,6})?(?: (?:hundred|thousand|million|billion|k))?"
 # The separators part the groups of digits in one way only; optional ones would not.
-_TELEPHONE = _rule(r"\+?\(?\d{1,15}(?:\)[ .-]?\d{1,5}|[ .-]{1,2}\(?\d{1,5}\)?){0,6}(?: ?x\d{1,6})?")
+_TELEPHONE = _rule(
+    r"\+?\(?\d{1,15}(?:\)[ .-]?\d{1,5}|[ .-]{1,2}\(\d{1,5}\)[ .-]?\d{1,8}|[ .-]{1,2}\d{1,8}){0,6}"
+    r"(?: ?(?:x|ext\.?) ?\d{1,6})?"
+)
 
 NUMERIC: tuple[tuple[str, re.Pattern[str], Check | None], ...] = (
     ("CARD", _rule(r"\d(?:[ -]?\d){11,18}"), luhn),
     ("IP", _rule(r"\d{1,3}(?:\.\d{1,3}){3}"), network),
     ("IP", _rule(r"[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}"), network),
+    ("PHONE", _rule(r"0\d(?:([ .-])\d\d)(?:\1\d\d){3}"), None),
     ("DATE", _rule(r"\d{4}([-/.])\d{1,2}\1\d{1,2}"), None),
     ("DATE", _rule(r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)"), None),
     ("DATE", _rule(rf"{_DAY}(?: of)?[ -](?:{_MONTH})\.?(?:,?[ -](?:19|20)\d\d)?"), None),

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sottovoce.corpora import Span, Utterance
+from sottovoce.deid.detect.forms import forms_in
 from sottovoce.deid.detect.numeric import NUMERIC, iban
 from sottovoce.deid.detect.spoken import SPOKEN
 from sottovoce.deid.detect.words import lowered
@@ -51,7 +52,9 @@ class Patterns:
     """
 
     name = "patterns"
-    types = ("CARD", "DATE", "EMAIL", "ID", "IP", "MONEY", "PHONE", "TIME", "URL")
+    types = (
+        "ADDRESS", "CARD", "DATE", "EMAIL", "ID", "IP", "LOC", "MONEY", "PHONE", "TIME", "URL"
+    )  # fmt: skip
 
     def find(self, batch: Sequence[Utterance]) -> list[list[Span]]:
         return [_spans(utterance.text) for utterance in batch]
@@ -68,8 +71,12 @@ def _spans(text: str) -> list[Span]:
         words = bare.split(" ")
         if " dot " not in lower and SPOKEN.keys().isdisjoint(words):
             return []
-        return [Span(*found) for found in (*_spoken(lower, _placed(words)), *_said(lower))]
-    return [Span(*found) for found in _everything(lower.replace("’", "'"))]
+        spoken = (*_spoken(lower, _placed(words)), *_said(lower))
+        ages = forms_in(text, lower, digits=False) if " year" in lower else ()
+        return [Span(*found) for found in (*spoken, *ages)]
+    plain = lower.replace("’", "'")
+    forms = forms_in(text, plain, digits=bool(_DIGIT.search(plain)))
+    return [Span(*found) for found in (*_everything(plain), *forms)]
 
 
 def _placed(words: Iterable[str]) -> Iterator[tuple[int, str]]:

@@ -1,0 +1,122 @@
+"""What the general tagger knows of a word: letters, shape, public lists, and classes of words.
+
+Classes (clusters of word vectors) and lists stand in the file of the tagger, as its lexicon: words
+that the training text never had are then like words that it had. A text without any capitals, or
+of capitals alone, says nothing by its letters' case, and neither does the first word of a sentence;
+such words carry a mark, and their shape is another feature than that of all others.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from sottovoce.deid.detect.crf.features import Lists
+from sottovoce.errors import InvalidInput
+
+CASELESS, FIRST = "\1", "\2"
+"""Marks before a word; no word begins with a control character."""
+TITLES = frozenset(
+    "mr mrs ms miss dr prof professor sir madam president minister prime senator secretary general "
+    "king queen pope judge captain colonel officer chairman mayor governor rep sen gov lt sgt "
+    "doctor nurse mister aunt uncle".split()
+)
+_STOPS = frozenset(".!?")
+_UPPER, _LOWER = re.compile(r"[^\W\d_a-zß-öø-ÿ]+"), re.compile(r"[^\W\d_A-ZÀ-ÖØ-Þ]+")
+_DIGIT = re.compile(r"\d")
+_LEAST_TITLED = 5  # words; a name alone on its line is not a headline
+
+Lexicon = Mapping[str, tuple[str, ...]]
+"""The classes of words in lower case; first those of the lists, which begin with a letter."""
+
+
+class General:
+    """Features by a lexicon.
+
+    >>> General({"anna": ("F", "3", "3.1")}).lists_of("Anna")[0][:4]
+    ['w=anna', 'p=ann', 'e=nna', 'k=na']
+    >>> General({}).marked("Can Anna go", ["Can", "Anna", "go"]) == [FIRST + "Can", "Anna", "go"]
+    True
+    >>> General({}).marked("anna", ["anna"]) == [CASELESS + "anna"]
+    True
+    """
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self._lexicon = lexicon
+
+    def marked(self, text: str, words: Sequence[str]) -> Sequence[str]:
+        """The words with their marks."""
+        if text.islower() or text.isupper() or _is_headline(words):
+            return [CASELESS + word.lower() for word in words]
+        found: list[str] = []
+        begins = True
+        for word in words:
+            found.append(FIRST + word if begins and word[0].isupper() else word)
+            # A quotation mark or a bracket leaves the question open.
+            begins = word in _STOPS or (begins and not word[0].isalnum())
+        return found
+
+    def lists_of(self, marked: str) -> Lists:
+        """The features of a word, as those of `features.features_of`."""
+        mark = marked[0] if marked[0] in (CASELESS, FIRST) else ""
+        word = marked[len(mark) :]
+        lower = word.lower().replace("’", "'")
+        stem = lower.removesuffix("'s")
+        normal = _DIGIT.sub("0", lower)
+        shape = "u" if mark == CASELESS and lower[0].isalpha() else mark + _shape(word)
+        classes = self._classes(stem)
+        here = [
+            f"w={stem}",
+            f"p={stem[:3]}",
+            f"e={stem[-3:]}",
+            f"k={stem[-2:]}",
+            f"s={shape}",
+            *([f"n={normal}"] if normal != lower else []),
+            *(["'s"] if stem != lower else []),
+            *(f"c={name}" for name in classes),
+            *(f"c={name}|{shape}" for name in classes),
+        ]
+        if not any(name[0].isalpha() for name in classes):
+            here.append(f"unlisted|{shape}")
+        near = [f"={normal}", f"s={shape}", *(f"c={name}" for name in classes)]
+        far = [f"={normal}", f"s={shape}", *(f"c={name}" for name in classes[:-1])]
+        return (
+            here,
+            [f"-1{name}" for name in near],
+            [f"+1{name}" for name in near],
+            [f"-2{name}" for name in far],
+            [f"+2{name}" for name in far],
+        )
+
+    def _classes(self, stem: str) -> tuple[str, ...]:
+        found = self._lexicon.get(stem, ())
+        if not found and "'" in stem:
+            found = self._lexicon.get(stem.replace("'", ""), ())
+        return ("T", *found) if stem in TITLES else found
+
+
+def _is_headline(words: Sequence[str]) -> bool:
+    """Whether nearly all words begin with a capital, which then tells nothing."""
+    capital = sum(word[0].isupper() for word in words)
+    return capital >= _LEAST_TITLED and 10 * capital >= 8 * sum(word[0].isalpha() for word in words)
+
+
+def _shape(word: str) -> str:
+    return _DIGIT.sub("0", _LOWER.sub("x", _UPPER.sub("X", word)))[:5]
+
+
+def lexicon_from(text: str) -> Lexicon:
+    """Read lines of a word, a tab and its classes."""
+    found: dict[str, tuple[str, ...]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        word, tab, classes = line.partition("\t")
+        if not (word and tab and classes):
+            raise InvalidInput(
+                f"Expected a word, a tab and its classes in a lexicon, got {line[:40]!r} at line "
+                f"{number}: make the tagger again."
+            )
+        found[word] = tuple(classes.split())
+    return found
+
+
+def lexicon_text(lexicon: Lexicon) -> str:
+    """The lines of a lexicon, in the order of the alphabet."""
+    return "".join(f"{word}\t{' '.join(lexicon[word])}\n" for word in sorted(lexicon))

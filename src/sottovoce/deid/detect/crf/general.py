@@ -20,7 +20,6 @@ TITLES = frozenset(
     "doctor nurse mister aunt uncle".split()
 )
 _STOPS = frozenset(".!?")
-_UPPER, _LOWER = re.compile(r"[^\W\d_a-zß-öø-ÿ]+"), re.compile(r"[^\W\d_A-ZÀ-ÖØ-Þ]+")
 _DIGIT = re.compile(r"\d")
 _LEAST_TITLED = 5  # words; a name alone on its line is not a headline
 
@@ -100,7 +99,16 @@ def _is_headline(words: Sequence[str]) -> bool:
 
 
 def _shape(word: str) -> str:
-    return _DIGIT.sub("0", _LOWER.sub("x", _UPPER.sub("X", word)))[:5]
+    """Letters as x or X (those of scripts without case too), runs of one kind as one."""
+    found = ""
+    for character in word:
+        if character.isalpha():
+            kind = "x" if character.islower() else "X"
+        else:
+            kind = "0" if character.isdigit() else character
+        if kind == "0" or not found.endswith(kind):
+            found += kind
+    return found[:5]
 
 
 def lexicon_from(text: str) -> Lexicon:

@@ -319,10 +319,32 @@ Is the Doctor in? The Nurse said no.
 Open the Settings menu and click Save.
 Hello World
 Happy Birthday to You
+MAC {HEX}:{HEX}:{HEX}:{HEX}:{HEX}:{HEX}
+The MAC address is {HEX}-{HEX}-{HEX}-{HEX}-{HEX}-{HEX}.
+Order {N}{N} was shipped, tracking number {N}-{N}-{N}.
+Call {N}-{N}-{N} or +{N} {N} {N}.
+id {HEX}{HEX}{HEX}-{HEX}{HEX}-{HEX}{HEX}
+Invoice no. {N}{N} over ${N}.{N}
+card {N}{N} {N}{N} {N}{N} {N}{N} exp {N}/{N}
+IP {N}.{N}.{N}.{N} port {N}
+key sk_live_{HEX}{HEX}{HEX}{HEX}{HEX}{HEX}
+IBAN GB{N} {N}{N} {N}{N} {N}{N}
+Page {N} of {N}
+The score was {N}-{N} after {N} minutes.
+I have {N} apples and {N} oranges, that is {N} %.
+My SSN is {N}{N}-{N}-{N}{N}
+version {N}.{N}.{N} is out
+we need {N} people in {N} days
+it takes two years and three days
 """.strip().splitlines()
 )
 _DATES = ("Monday", "tuesday", "March 3", "5 May 2021", "next friday", "12/03/2019", "the 4th of July")
 _TIMES = ("3 pm", "half past two", "10:30", "noon", "seven in the morning")
+_FILLERS: Mapping[str, Callable[[random.Random], str]] = {
+    "TITLE": lambda draws: draws.choice(_TITLES),
+    "N": lambda draws: str(draws.randrange(10, 100)),
+    "HEX": lambda draws: f"{draws.randrange(16, 256):02{draws.choice('xX')}}",
+}
 _TITLES = ("Mr.", "Mrs.", "Ms.", "Dr.", "Prof.", "Mr", "Miss", "Sir", "Professor", "Doctor")
 
 
@@ -342,8 +364,8 @@ def from_templates(size: int, names: Names, draws: random.Random) -> Iterator[Ut
         for piece in re.split(r"(\{[A-Z]+\})", template):
             kind = piece[1:-1] if piece.startswith("{") else ""
             made = makers[kind]() if kind in makers else piece
-            if kind == "TITLE":
-                made = draws.choice(_TITLES)
+            if kind in _FILLERS:
+                made = _FILLERS[kind](draws)
             if kind in makers:
                 spans.append(Span(len(text), len(text) + len(made), kind))
             text += made
@@ -382,10 +404,13 @@ def training_corpus(data: Path, names: Names, *, all_of_it: bool = True) -> Iter
     for name in SOURCES:
         mine = list(public(data, name, held_out=held_out))
         corpus += mine
-        if name != "snips":
+        # What is most like text that anybody may have counts most.
+        for _ in range({"ewt": 3, "wikigold": 2, "snips": 0}.get(name, 1)):
             corpus += swapped(mine, names, draws)
+        if name == "ewt":
+            corpus += mine
     corpus += generated(1_500, 1018)
-    corpus += from_templates(5_000, names, draws)
+    corpus += from_templates(6_000, names, draws)
     for number, utterance in enumerate(corpus):
         if not utterance.text.strip():
             continue

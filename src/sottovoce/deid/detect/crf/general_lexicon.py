@@ -21,7 +21,7 @@ from sottovoce.errors import InvalidInput
 FAKER = "40.54.0"
 FREQUENT = 30_000
 """Words with vectors that are kept for their frequency, whatever text they occur in."""
-COARSE, FINE = 64, 700
+CLUSTERS = (64, 512, 2048)
 _ROUNDS = 12
 _LATIN = re.compile(r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ' .-]*")
 _PLACES = ("cities", "countries", "states", "counties", "city_names", "real_city_names")
@@ -90,7 +90,7 @@ def clusters(words: list[str], vectors: NDArray[np.float64], count: int) -> dict
 def make_lexicon(
     vectors: Path, names: Mapping[str, Iterable[str]], met: frozenset[str] = frozenset()
 ) -> Lexicon:
-    """Lists (F, L, P) and two clusters a word: of frequent words, and of those `met` in training.
+    """Lists (F, L, P) and three clusters a word: of frequent words, and of those `met` in training.
 
     Other words stay out, so that a word of a test set is as unknown here as anywhere.
     """
@@ -103,7 +103,7 @@ def make_lexicon(
     for kind, entries in lists.items():
         words = {w.strip(".") for e in entries for w in re.split(r"[ -]", e.lower())}
         for word in sorted(words):
-            if len(word) > 2:
+            if len(word) > 1:
                 found.setdefault(word, []).append(kind)
     with np.load(vectors, allow_pickle=False) as stored:
         every = [str(word) for word in stored["words"]]
@@ -114,8 +114,8 @@ def make_lexicon(
         if number < FREQUENT or word in met or word in found
     ]
     words = [every[number] for number in kept]
-    coarse, fine = (clusters(words, table[kept], count) for count in (COARSE, FINE))
-    for word in words:
-        if word.strip():
-            found.setdefault(word, []).extend((str(coarse[word]), f"0.{fine[word]}"))
+    for count in CLUSTERS:
+        for word, number in clusters(words, table[kept], count).items():
+            if word.strip():
+                found.setdefault(word, []).append(f"{len(str(count))}.{number}")
     return {word: tuple(classes) for word, classes in found.items()}

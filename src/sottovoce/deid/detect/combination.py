@@ -104,12 +104,13 @@ def merged(text: str, *found: Sequence[Span]) -> list[Span]:
             start, end, kind = _whole_words(text, span)
             reach = (start, end)
         if start < end:
-            candidates.append((start, end, rank, kind))
+            # How much of it was found counts, not how long a run it stands in.
+            candidates.append((start, end, rank, kind, span.end - span.start))
     candidates.sort()
     settled: list[Span] = []
     best: tuple[int, int, int] = (0, 0, 0)
-    for start, end, rank, kind in candidates:
-        strength = (end - start, -rank, -start)
+    for start, end, rank, kind, size in candidates:
+        strength = (size, -rank, -start)
         if settled and start < settled[-1].end:
             last = settled[-1]
             settled[-1] = Span(

@@ -78,6 +78,18 @@ def french_number(number: str) -> bool:
     return len(digits) == 15 and 97 - int(digits[:13]) % 97 == int(digits[13:])
 
 
+def spanish_id(number: str) -> bool:
+    """Whether the letter of a Spanish identity number is right.
+
+    >>> spanish_id("12345678-Z"), spanish_id("x1234567l"), spanish_id("12345678A")
+    (True, True, False)
+    """
+    lower = number.lower()
+    first = {"x": "0", "y": "1", "z": "2"}.get(lower[0], "")
+    digits = first + "".join(filter(str.isdigit, lower))
+    return lower[-1] == "trwagmyfpdxbnjzsqvhlcke"[int(digits) % 23]
+
+
 def _digits(number: str) -> list[int]:
     return [int(character) for character in number if character in "0123456789"]
 
@@ -104,7 +116,12 @@ class Form(NamedTuple):
 
 
 def _form(
-    kind: str, expression: str, trigger: str, check: Check | None = None, *, as_written: bool = False
+    kind: str,
+    expression: str,
+    trigger: str,
+    check: Check | None = None,
+    *,
+    as_written: bool = False,
 ) -> Form:
     return Form(kind, re.compile(rf"(?<!\w){expression}(?!\w)"), trigger, check, as_written)
 
@@ -126,6 +143,7 @@ WITH_DIGITS: tuple[Form, ...] = (
     _form("ID", r"\d\d \d{3} \d{3} \d{3}", " ", german_tax_id),
     _form("ID", r"\d{3} \d{3} \d{3}", " ", _australian_tax),
     _form("ID", r"[12] ?\d\d ?\d\d ?\d\d ?\d{3} ?\d{3} ?\d\d", "", french_number),
+    _form("ID", r"(?:[xyz]\d{7}|\d{8})[ -]?[a-z]", "", spanish_id),
     _form("ID", r"nhs(?: number| no\.?)?:? (?P<value>\d{3}[ -]?\d{3}[ -]?\d{4})", "nhs", _nhs),
     _form("ID", r"(?:passport|licen[cs]e|plate|account|policy|member|patient|case|badge|employee)"
           r"(?: (?:number|no\.?|id))?(?: is)?[:#]? #?(?P<value>[a-z]{0,3}\d{3,12}[a-z]{0,2})", ""),
@@ -147,13 +165,14 @@ WITH_DIGITS: tuple[Form, ...] = (
     _form("ADDRESS", r"\d{1,5} (?!(?:the|this|that|my|of|down|up|on|in) )[a-z]{1,20} "
           r"(?:[a-z]{1,20} )?(?:street|avenue|ave|blvd|boulevard)", " "),
     _form("ADDRESS", r"(?:p\.? ?o\.? ?box|unit|apt\.?|suite) #?\d{1,6}", ""),
-    _form("CARD", r"(?:bic|swift)(?: code)?(?: is)?:? (?P<value>[a-z]{6}[a-z0-9]{2}(?:[a-z0-9]{3})?)",
-          "i"),
+    _form("CARD", r"(?:bic|swift)(?: code)?(?: is)?:? "
+          r"(?P<value>[a-z]{6}[a-z0-9]{2}(?:[a-z0-9]{3})?)", "i"),
 )  # fmt: skip
 WITHOUT: tuple[Form, ...] = (
-    _form("CARD", r"(?:bic|swift)(?: code)?(?: is)?:? (?P<value>[A-Z]{6}[A-Z]{2}(?:[A-Z]{3})?)",
-          "i", as_written=True),
+    _form("CARD", r"(?:bic|BIC|swift|SWIFT|Swift)(?: code)?(?: is)?:? "
+          r"(?P<value>[A-Z]{6}[A-Z]{2}(?:[A-Z]{3})?)", "", as_written=True),
     _form("ID", rf"(?P<value>{COUNT})[ -]years?[ -]old", "year"),
+    _form("ID", r"(?:home|users)[\\/](?P<value>[^\s\\/]{1,100}+)(?=[\\/]|\s|$)", "s"),
     _form("ID", r"@\w[\w.]{1,40}(?<!\.)", "@"),
     _form("ID", r"(?:user ?name|login|handle|password|passwd|api[ _-]?key|secret|token)"
           r"(?: is)? ?[:=] ?\"?(?P<value>[^\s\"]{3,200}+)\"?", "="),

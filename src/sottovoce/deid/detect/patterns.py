@@ -69,11 +69,12 @@ def _spans(text: str) -> list[Span]:
     if bare.replace(" ", "").isalpha():
         # Nothing but letters: what is said in words is all there can be.
         words = bare.split(" ")
-        if " dot " not in lower and SPOKEN.keys().isdisjoint(words):
+        forms: Iterable[Found] = ()
+        if " year" in lower or "bic " in lower or "swift " in lower:
+            forms = forms_in(text, lower, digits=False)
+        elif " dot " not in lower and SPOKEN.keys().isdisjoint(words):
             return []
-        spoken = (*_spoken(lower, _placed(words)), *_said(lower))
-        ages = forms_in(text, lower, digits=False) if " year" in lower else ()
-        return [Span(*found) for found in (*spoken, *ages)]
+        return [Span(*found) for found in (*_spoken(lower, _placed(words)), *_said(lower), *forms)]
     plain = lower.replace("’", "'")
     forms = forms_in(text, plain, digits=bool(_DIGIT.search(plain)))
     return [Span(*found) for found in (*_everything(plain), *forms)]

@@ -23,9 +23,7 @@ _BEFORE, _AFTER = _PADDING, _PADDING[::-1]
 class Emissions:
     """The scores of words in sentences, by the weights of a model."""
 
-    def __init__(
-        self, weights: Weights, lists_of: Callable[[str], Lists] = features_of
-    ) -> None:
+    def __init__(self, weights: Weights, lists_of: Callable[[str], Lists] = features_of) -> None:
         self._weights = weights
         self._lists_of = lists_of
         self._known: dict[str, int] = {}

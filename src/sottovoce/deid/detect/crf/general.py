@@ -12,15 +12,22 @@ from collections.abc import Mapping, Sequence
 from sottovoce.deid.detect.crf.features import Lists
 from sottovoce.errors import InvalidInput
 
+
+def words_in(text: str) -> frozenset[str]:
+    """The words of a text between blanks."""
+    return frozenset(text.split())
+
+
 CASELESS, FIRST = "\1", "\2"
-"""Marks before a word; no word begins with a control character."""
-TITLES = frozenset(
+"""Marks before a word; a control character in a text is a word of its own."""
+TITLES = words_in(
     "mr mrs ms miss dr prof professor sir madam president minister prime senator secretary general "
     "king queen pope judge captain colonel officer chairman mayor governor rep sen gov lt sgt "
-    "doctor nurse mister aunt uncle".split()
+    "doctor nurse mister aunt uncle"
 )
 _STOPS = frozenset(".!?")
 _DIGIT = re.compile(r"\d")
+_LAST_LATIN = "\u024f"
 _LEAST_TITLED = 5  # words; a name alone on its line is not a headline
 
 Lexicon = Mapping[str, tuple[str, ...]]
@@ -43,7 +50,10 @@ class General:
 
     def marked(self, text: str, words: Sequence[str]) -> Sequence[str]:
         """The words with their marks."""
-        if text.islower() or text.isupper() or _is_headline(words):
+        if text.islower():
+            # No word holds a blank. To join and to part is quicker than to go word by word.
+            return (CASELESS + f" {CASELESS}".join(words)).split(" ") if words else words
+        if text.isupper() or _is_headline(words):
             return [CASELESS + word.lower() for word in words]
         found: list[str] = []
         begins = True
@@ -55,7 +65,8 @@ class General:
 
     def lists_of(self, marked: str) -> Lists:
         """The features of a word, as those of `features.features_of`."""
-        mark = marked[0] if marked[0] in (CASELESS, FIRST) else ""
+        # Alone, a control character is a word of the text.
+        mark = marked[0] if marked[0] in (CASELESS, FIRST) and len(marked) > 1 else ""
         word = marked[len(mark) :]
         lower = word.lower().replace("’", "'")
         stem = lower.removesuffix("'s")
@@ -70,6 +81,7 @@ class General:
             f"s={shape}",
             *([f"n={normal}"] if normal != lower else []),
             *(["'s"] if stem != lower else []),
+            *([f"script|{shape}"] if any(map(_is_foreign, lower)) else []),
             *(f"c={name}" for name in classes),
             *(f"c={name}|{shape}" for name in classes),
         ]
@@ -98,12 +110,17 @@ def _is_headline(words: Sequence[str]) -> bool:
     return capital >= _LEAST_TITLED and 10 * capital >= 8 * sum(word[0].isalpha() for word in words)
 
 
+def _is_foreign(character: str) -> bool:
+    """Whether it is a letter, but not a Latin one."""
+    return character > _LAST_LATIN and character.isalpha()
+
+
 def _shape(word: str) -> str:
-    """Letters as x or X (those of scripts without case too), runs of one kind as one."""
+    """Letters as x or X, as S in scripts without case; runs of one kind as one."""
     found = ""
     for character in word:
         if character.isalpha():
-            kind = "x" if character.islower() else "X"
+            kind = "x" if character.islower() else "X" if character.isupper() else "S"
         else:
             kind = "0" if character.isdigit() else character
         if kind == "0" or not found.endswith(kind):

@@ -24,12 +24,16 @@ FREQUENT = 30_000
 CLUSTERS = (64, 512, 2048)
 _ROUNDS = 12
 _LATIN = re.compile(r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ' .-]*")
+_WORDS = re.compile(r"[^\W\d_][\w' .-]*")
 _PLACES = ("cities", "countries", "states", "counties", "city_names", "real_city_names")
 _MOST_OF_A_LIST = 2_500  # Italy alone has more villages than all others cities.
 
 
 def faker_lists() -> dict[str, list[str]]:
-    """First names, last names, and places of all of Faker's languages in Latin letters."""
+    """First names, last names, and places of all of Faker's languages.
+
+    Those in other scripts than the Latin one are lists of their own.
+    """
     try:
         import faker  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
@@ -38,13 +42,17 @@ def faker_lists() -> dict[str, list[str]]:
         ) from None
     if faker.VERSION != FAKER:
         raise InvalidInput(f"Expected faker {FAKER}, got {faker.VERSION}: other names, other file.")
-    found: dict[str, set[str]] = {"first": set(), "last": set(), "place": set()}
+    kinds = ("first", "last", "place")
+    found: dict[str, set[str]] = {kind: set() for kind in kinds}
+    found |= {f"{kind} elsewhere": set() for kind in kinds}
     for part in ("person", "address"):
         for provider in _providers(f"faker.providers.{part}"):
             for name in dir(provider):
                 kind = _kind(part, name)
                 if kind:
-                    found[kind].update(_entries(getattr(provider, name)))
+                    for value in _entries(getattr(provider, name)):
+                        latin = _LATIN.fullmatch(value)
+                        found[kind if latin else f"{kind} elsewhere"].add(value)
     return {kind: sorted(values) for kind, values in found.items()}
 
 
@@ -65,10 +73,10 @@ def _entries(values: object) -> list[str]:
     if not isinstance(values, list | tuple | Mapping):
         return []
     plain = (value[0] if isinstance(value, tuple) and value else value for value in values)
-    latin = [each.strip() for each in plain if isinstance(each, str) and _LATIN.fullmatch(each)]
-    if len(latin) > _MOST_OF_A_LIST:
-        latin = sorted(latin)[:: len(latin) // _MOST_OF_A_LIST + 1]
-    return latin
+    found = [each.strip() for each in plain if isinstance(each, str) and _WORDS.fullmatch(each)]
+    if len(found) > _MOST_OF_A_LIST:
+        found = sorted(found)[:: len(found) // _MOST_OF_A_LIST + 1]
+    return found
 
 
 def clusters(words: list[str], vectors: NDArray[np.float64], count: int) -> dict[str, int]:
@@ -101,8 +109,8 @@ def make_lexicon(
     }
     found: dict[str, list[str]] = {}
     for kind, entries in lists.items():
-        words = {w.strip(".") for e in entries for w in re.split(r"[ -]", e.lower())}
-        for word in sorted(words):
+        parts = {w.strip(".") for e in entries for w in re.split(r"[ -]", e.lower())}
+        for word in sorted(parts):
             if len(word) > 1:
                 found.setdefault(word, []).append(kind)
     with np.load(vectors, allow_pickle=False) as stored:

@@ -26,8 +26,8 @@ from sottovoce.deid.detect.patterns import Patterns
 from sottovoce.deid.detect.words import words_of
 
 VECTORS = "vectors/glove-100d-subset.npz"
-OPTIONS = TaggerTraining(l1=0.3, l2=0.01, iterations=90, least_count=3)
-CAUTION = 0.7
+OPTIONS = TaggerTraining(l1=0.15, l2=0.01, iterations=90, least_count=2)
+CAUTION = 0.8
 LABELS = LabelMap({kind: kind for kind in TYPES})
 
 

@@ -134,9 +134,7 @@ class Tagger:
 
     def with_caution(self, caution: float) -> "Tagger":
         """The same tagger with another caution."""
-        return Tagger(
-            self._model, self.about, self._name, caution=caution, lexicon=self._lexicon
-        )
+        return Tagger(self._model, self.about, self._name, caution=caution, lexicon=self._lexicon)
 
     @property
     def types(self) -> tuple[str, ...]:

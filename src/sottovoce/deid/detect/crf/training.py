@@ -56,7 +56,7 @@ def train(
 ) -> Tagger:
     """Train a tagger to find what the mapping calls private.
 
-    With a lexicon (lines of a word, a tab and its classes) it reads words as `general.General` does.
+    With a lexicon (lines of a word, a tab and its classes) it reads words as `General` does.
 
     >>> calls = [Utterance(tokens=("call", name), slots=("O", "B-contact"))
     ...          for name in ("anna", "ben", "eve")] * 3

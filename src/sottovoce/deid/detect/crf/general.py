@@ -9,6 +9,7 @@ such words carry a mark, and their shape is another feature than that of all oth
 import re
 from collections.abc import Mapping, Sequence
 
+from sottovoce.corpora import Span
 from sottovoce.deid.detect.crf.features import Lists
 from sottovoce.errors import InvalidInput
 
@@ -145,3 +146,29 @@ def lexicon_from(text: str) -> Lexicon:
 def lexicon_text(lexicon: Lexicon) -> str:
     """The lines of a lexicon, in the order of the alphabet."""
     return "".join(f"{word}\t{' '.join(lexicon[word])}\n" for word in sorted(lexicon))
+
+
+_SMALL = words_in(
+    "a about am an and are as at be been but by did do for from had has have he her him his i if "
+    "in into is it its me my no not of off on or our over she so than that the their them then "
+    "there these they this those to too up was we were what when where who why with would you your"
+)
+_WORD_AT_START, _WORD_AT_END = re.compile(r"\w+\s+"), re.compile(r"\s+\w+$")
+
+
+def without_small(text: str, span: Span) -> Span | None:
+    """Without small words at its edges, which caution may add; nothing if it is one.
+
+    Of texts without capitals too; elsewhere a capital may make a name of any word.
+
+    >>> without_small("call Anna in", Span(5, 12, "PER")), without_small("of", Span(0, 2, "LOC"))
+    (Span(start=5, end=9, type='PER'), None)
+    """
+    start, end, kind = span
+    while (head := _WORD_AT_START.match(text, start, end)) and head[0].rstrip() in _SMALL:
+        start = head.end()
+    while (tail := _WORD_AT_END.search(text, max(start, end - 9), end)) and (
+        tail[0].lstrip() in _SMALL
+    ):
+        end = tail.start()
+    return None if text[start:end] in _SMALL else Span(start, end, kind)

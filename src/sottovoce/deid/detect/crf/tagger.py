@@ -23,7 +23,7 @@ from sottovoce.corpora import OUTSIDE, Span, Utterance
 from sottovoce.deid.detect.crf.decoding import Places, Steps, best_labels, chances
 from sottovoce.deid.detect.crf.emissions import Emissions
 from sottovoce.deid.detect.crf.features import Basic, Reading
-from sottovoce.deid.detect.crf.general import General, lexicon_from
+from sottovoce.deid.detect.crf.general import General, lexicon_from, without_small
 from sottovoce.deid.detect.crf.weights import Scores, Weights, read_weights
 from sottovoce.deid.detect.words import WORD, Word, plain_words
 from sottovoce.errors import InvalidInput
@@ -172,8 +172,9 @@ class Tagger:
             found[owner] = _trimmed(texts[owner], found[owner])
         if self._lexicon:
             for owner, text in enumerate(texts):
-                if found[owner] and ("'" in text or "’" in text):
-                    found[owner] = [_without_ending(text, span) for span in found[owner]]
+                if found[owner]:
+                    whole = (_without_ending(text, span) for span in found[owner])
+                    found[owner] = [kept for span in whole if (kept := without_small(text, span))]
         return found
 
     def _labels(self, sentences: Sequence[Sequence[str]]) -> Places:

@@ -3,7 +3,7 @@
     python -m sottovoce.deid.detect.crf.general_shipping DATA [--out PATH] [--held-out]
 
 DATA is a folder of the public sets named in `general_corpus.SOURCES`, and of GloVe vectors; the
-package faker has to be there for its lists of names. Takes ten minutes of one core. With
+package faker has to be there for its lists of names. Takes six minutes of one core. With
 `--held-out` the last fifth of every set is left out of training and tested on: the way to figures,
 and to the caution, which was chosen on those parts.
 """
@@ -27,7 +27,7 @@ from sottovoce.deid.detect.words import words_of
 
 VECTORS = "vectors/glove-100d-subset.npz"
 OPTIONS = TaggerTraining(l1=0.15, l2=0.01, iterations=90, least_count=2)
-CAUTION = 0.8
+CAUTION = 0.9
 LABELS = LabelMap({kind: kind for kind in TYPES})
 
 

@@ -27,7 +27,7 @@ ticket,caller,said
 # Names and places are replaced by others, with epsilon 3 each. Types without a public list of
 # values, such as telephone numbers, become placeholders at no cost.
 deid = Deidentifier(
-    detector="tagger",
+    detector="fast",
     setting=Setting(strategy="entity", epsilon=3.0),
     per_type=dict.fromkeys(("DATE", "EMAIL", "PHONE", "TIME"), Setting(strategy="typed")),
 )

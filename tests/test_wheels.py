@@ -128,7 +128,14 @@ def test_with_kernels_the_wheel_names_its_platform(tmp_path: Path) -> None:
 
 def test_the_tables_of_words_and_pages_are_in_the_wheel(pure: Path) -> None:
     names = zipfile.ZipFile(pure).namelist()
-    for ending in ("default.tagger", "first_names.txt", "health.toml", "page.html", "py.typed"):
+    for ending in (
+        "default.tagger",
+        "general.tagger",
+        "first_names.txt",
+        "health.toml",
+        "page.html",
+        "py.typed",
+    ):
         assert any(name.endswith(ending) for name in names), ending
 
 

@@ -90,7 +90,7 @@ def to(page: Any, value: float) -> None:
 
 
 def test_typing_marks_spans_and_the_slider_moves_the_epsilon(page: Any) -> None:
-    settled(page, lambda: page.fill("#text", "call Maria in London 🙂 at half past three"))
+    settled(page, lambda: page.fill("#text", "tell Maria in London 🙂 at half past three"))
     marks = [mark.split("\n")[0] for mark in page.locator("#found mark").all_inner_texts()]
     assert [re.sub(r"[A-Z]{3,}$", "", mark).strip() for mark in marks] == [
         "Maria", "London", "half past three",

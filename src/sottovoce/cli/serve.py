@@ -25,7 +25,7 @@ _GRACE = 5
 @click.option("--lm", help="Folder of `lm train`, or an ARPA file, for /rescore.")
 @click.option("--marginals", help="marginals.json of `federate`, with --lm.")
 @click.option("--weights", help="Tuned weights of `rescore --save-weights`, with --lm.")
-@click.option("--detector", default="tagger", show_default=True,
+@click.option("--detector", default="fast", show_default=True,
               help="Default detector: names joined by +, or a file, as in `deid`.")  # fmt: skip
 @click.option("--token-file", help="File with the token that clients must send.")
 @click.option("--max-body", type=click.IntRange(min=1), default=1 << 20, show_default=True,

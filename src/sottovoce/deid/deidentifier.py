@@ -89,7 +89,7 @@ class Deidentifier:
     def __init__(
         self,
         *,
-        detector: Detector | str = "tagger",
+        detector: Detector | str = "fast",
         setting: Setting | None = None,
         per_type: Mapping[str, Setting] | None = None,
         labels: LabelMap | None = None,

@@ -29,7 +29,7 @@ from sottovoce.serve.requests import (
     full_guarantee,
 )
 
-OFFERED = ("tagger", "gazetteer", "patterns")
+OFFERED = ("fast", "assistant", "tagger", "gazetteer", "patterns")
 PATTERN = rf"^({'|'.join(OFFERED)})(\+({'|'.join(OFFERED)})){{0,2}}$"
 _RELOAD_AFTER = 250_000  # characters
 

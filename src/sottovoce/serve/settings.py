@@ -27,7 +27,7 @@ class Settings:
 
     token: str | None = None
     hosts: frozenset[str] | None = None
-    detector: str = "tagger"
+    detector: str = "fast"
     run: str | None = None
     lm: str | None = None
     marginals: str | None = None

@@ -55,7 +55,7 @@ def detector_options(command: Command) -> Command:
     return click.option(
         "--detector",
         "detector_name",
-        default="tagger",
+        default="fast",
         show_default=True,
         help=f"{', '.join(DETECTORS)} (join several with +), or the file of a tagger or gazetteer.",
     )(command)

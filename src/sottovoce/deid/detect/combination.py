@@ -3,8 +3,10 @@
 The policy is the same whatever the order in which spans were found: spans that share a character
 become one span over all of their characters, of the type of the longest of them (then the one of
 the earlier detector, then the leftmost). No span cuts a word in two, nor a name with a hyphen or an
-apostrophe: its edges move outwards, since half a name left over is a leak. A possessive ending is
-grammar and stays. White space at the edges belongs to no span.
+apostrophe: its edges move outwards, since half a name left over is a leak. A value with a digit
+takes the whole run of letters, digits and signs that it stands in: what is left of a number tells
+of the number. A possessive ending is grammar and stays. White space at the edges belongs to no
+span.
 """
 
 import re
@@ -17,6 +19,8 @@ from sottovoce.deid.detect.detector import Detector, Gold, types_of
 from sottovoce.errors import InvalidInput
 
 _WITHIN = "-'’‐‑"
+_SIGNS = frozenset(":/\\-_+=@#&~%*|‐‑")
+"""Signs that join the parts of a number; a point or a comma joins two digits only."""
 _POSSESSIVE = re.compile(r"['’]s(?!\w)", re.IGNORECASE)
 
 
@@ -87,17 +91,26 @@ def merged(text: str, *found: Sequence[Span]) -> list[Span]:
     """
     if len(found) == 1 and _is_settled(text, found[0]):
         return list(found[0])
+    ordered = sorted(
+        (_checked(text, span), rank) for rank, spans in enumerate(found) for span in spans
+    )
     candidates = []
-    for rank, spans in enumerate(found):
-        for span in spans:
+    reach = (0, 0)
+    for span, rank in ordered:
+        start, end, kind = span
+        # Inside of a run that was walked over already there is nothing to walk over: a run of
+        # many values would else take the square of its length.
+        if not (reach[0] <= start and end <= reach[1]):
             start, end, kind = _whole_words(text, span)
-            if start < end:
-                candidates.append((start, end, rank, kind))
+            reach = (start, end)
+        if start < end:
+            # How much of it was found counts, not how long a run it stands in.
+            candidates.append((start, end, rank, kind, span.end - span.start))
     candidates.sort()
     settled: list[Span] = []
     best: tuple[int, int, int] = (0, 0, 0)
-    for start, end, rank, kind in candidates:
-        strength = (end - start, -rank, -start)
+    for start, end, rank, kind, size in candidates:
+        strength = (size, -rank, -start)
         if settled and start < settled[-1].end:
             last = settled[-1]
             settled[-1] = Span(
@@ -126,13 +139,17 @@ def _is_settled(text: str, spans: Sequence[Span]) -> bool:
     return True
 
 
+def _checked(text: str, span: Span) -> Span:
+    if not 0 <= span.start < span.end <= len(text):
+        raise InvalidInput(
+            f"Expected a span of {span.type} inside a text of {len(text)} characters, got {span}."
+        )
+    return span
+
+
 def _whole_words(text: str, span: Span) -> Span:
     start, end, kind = span
     size = len(text)
-    if not 0 <= start < end <= size:
-        raise InvalidInput(
-            f"Expected a span of {kind} inside a text of {len(text)} characters, got {span}."
-        )
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():
@@ -143,7 +160,30 @@ def _whole_words(text: str, span: Span) -> Span:
         start = _left(text, start)
     if end < size and text[end] != " ":
         end = _right(text, end)
+    if (start and text[start - 1] in _RUN) or (end < size and text[end] in _RUN):
+        start, end = _run(text, start, end)
     return Span(start, end, kind)
+
+
+_RUN = _SIGNS | frozenset(".,")
+
+
+def _run(text: str, start: int, end: int) -> tuple[int, int]:
+    """The run that a value with a digit stands in."""
+    if not any(character.isdigit() for character in text[start:end]):
+        return start, end
+    size = len(text)
+    while start > 1 and _continues(text[start], text[start - 1], text[start - 2]):
+        start = _left(text, start - 2)
+    while end + 1 < size and _continues(text[end - 1], text[end], text[end + 1]):
+        end = _right(text, end + 2)
+    return start, end
+
+
+def _continues(edge: str, sign: str, beyond: str) -> bool:
+    if sign in ".,":
+        return edge.isdigit() and beyond.isdigit()
+    return sign in _SIGNS and beyond.isalnum()
 
 
 def _left(text: str, start: int) -> int:

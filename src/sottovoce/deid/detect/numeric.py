@@ -48,8 +48,15 @@ def network(address: str) -> bool:
 
 
 def telephone(number: str) -> bool:
-    """Whether there are as many digits as a telephone number has (ITU-T E.164)."""
-    return 7 <= sum(character.isdecimal() for character in number) <= 15
+    """Whether there are as many digits as a telephone number has (ITU-T E.164).
+
+    Pairs of digits alone are results and tables, unless they begin as numbers for dialling do.
+
+    >>> telephone("555-0123"), telephone("06 12 34 56 78"), telephone("15 30 64 11 23")
+    (True, True, False)
+    """
+    groups = re.findall(r"\d+", number)
+    return 7 <= sum(map(len, groups)) <= 15 and (number[0] in "+0(" or max(map(len, groups)) >= 3)
 
 
 def _rule(expression: str) -> re.Pattern[str]:
@@ -60,12 +67,16 @@ _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"
 _AMOUNT = r"\d[\d,]{0,20}(?:\.\d{1,6})?(?: (?:hundred|thousand|million|billion|k))?"
 # The separators part the groups of digits in one way only; optional ones would not.
-_TELEPHONE = _rule(r"\+?\(?\d{1,15}(?:\)[ .-]?\d{1,5}|[ .-]{1,2}\(?\d{1,5}\)?){0,6}(?: ?x\d{1,6})?")
+_TELEPHONE = _rule(
+    r"\+?\(?\d{1,15}(?:\)[ .-]?\d{1,5}|[ .-]{1,2}\(\d{1,5}\)[ .-]?\d{1,8}|[ .-]{1,2}\d{2,8}){0,6}"
+    r"(?: ?(?:x|ext\.?) ?\d{1,6})?"
+)
 
 NUMERIC: tuple[tuple[str, re.Pattern[str], Check | None], ...] = (
     ("CARD", _rule(r"\d(?:[ -]?\d){11,18}"), luhn),
     ("IP", _rule(r"\d{1,3}(?:\.\d{1,3}){3}"), network),
     ("IP", _rule(r"[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}"), network),
+    ("PHONE", _rule(r"0\d(?:([ .-])\d\d)(?:\1\d\d){3}"), None),
     ("DATE", _rule(r"\d{4}([-/.])\d{1,2}\1\d{1,2}"), None),
     ("DATE", _rule(r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)"), None),
     ("DATE", _rule(rf"{_DAY}(?: of)?[ -](?:{_MONTH})\.?(?:,?[ -](?:19|20)\d\d)?"), None),

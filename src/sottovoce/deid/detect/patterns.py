@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sottovoce.corpora import Span, Utterance
+from sottovoce.deid.detect.forms import forms_in
 from sottovoce.deid.detect.numeric import NUMERIC, iban
 from sottovoce.deid.detect.spoken import SPOKEN
 from sottovoce.deid.detect.words import lowered
@@ -51,7 +52,9 @@ class Patterns:
     """
 
     name = "patterns"
-    types = ("CARD", "DATE", "EMAIL", "ID", "IP", "MONEY", "PHONE", "TIME", "URL")
+    types = (
+        "ADDRESS", "CARD", "DATE", "EMAIL", "ID", "IP", "LOC", "MONEY", "PHONE", "TIME", "URL"
+    )  # fmt: skip
 
     def find(self, batch: Sequence[Utterance]) -> list[list[Span]]:
         return [_spans(utterance.text) for utterance in batch]
@@ -66,10 +69,15 @@ def _spans(text: str) -> list[Span]:
     if bare.replace(" ", "").isalpha():
         # Nothing but letters: what is said in words is all there can be.
         words = bare.split(" ")
-        if " dot " not in lower and SPOKEN.keys().isdisjoint(words):
+        forms: Iterable[Found] = ()
+        if " year" in lower or "bic " in lower or "swift " in lower:
+            forms = forms_in(text, lower, digits=False)
+        elif " dot " not in lower and SPOKEN.keys().isdisjoint(words):
             return []
-        return [Span(*found) for found in (*_spoken(lower, _placed(words)), *_said(lower))]
-    return [Span(*found) for found in _everything(lower.replace("’", "'"))]
+        return [Span(*found) for found in (*_spoken(lower, _placed(words)), *_said(lower), *forms)]
+    plain = lower.replace("’", "'")
+    forms = forms_in(text, plain, digits=bool(_DIGIT.search(plain)))
+    return [Span(*found) for found in (*_everything(plain), *forms)]
 
 
 def _placed(words: Iterable[str]) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""Detectors by name, as the command line writes them: `tagger`, `patterns+gazetteer`, a file."""
+"""Detectors by name, as the command line writes them: `fast`, `patterns+gazetteer`, a file."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -31,12 +31,17 @@ def _public_gazetteer() -> Gazetteer:
     )
 
 
+DEFAULT = "fast"
+"""For English that nobody prepared, spoken or written; `assistant` is for the built-in domains."""
 DETECTORS: Registry[Made] = Registry(
     "detector",
     {
         "gold": lambda labels: Gold(labels or mapping("standard")),
         "patterns": lambda labels: Patterns(),
         "gazetteer": lambda labels: _public_gazetteer(),
+        "fast": lambda labels: (Tagger.shipped("general"), Patterns()),
+        "assistant": lambda labels: (Tagger.shipped(), Patterns()),
+        # What `assistant` was called; manifests and statements name it so.
         "tagger": lambda labels: (Tagger.shipped(), Patterns()),
     },
     group="sottovoce.detectors",
@@ -46,19 +51,19 @@ DETECTORS: Registry[Made] = Registry(
 def detector(
     name: str, labels: LabelMap | None = None, *, caution: float | None = None
 ) -> Combination:
-    """The detectors of a name, joined by `+`. `tagger` comes with the patterns.
+    """The detectors of a name, joined by `+`. The taggers come with the patterns.
 
     `caution` is that of the taggers among them (see `Tagger`); by default each has its own.
 
     Besides the names in `DETECTORS` a part may be the file of a tagger, or a list of values: a text
     file of `type<TAB>value` lines.
 
-    >>> detector("tagger").name, detector("gazetteer+patterns").name
-    ('tagger+patterns', 'gazetteer+patterns')
+    >>> detector("fast").name, detector("assistant").name, detector("gazetteer+patterns").name
+    ('general+patterns', 'tagger+patterns', 'gazetteer+patterns')
     >>> detector("magic")
     Traceback (most recent call last):
-    sottovoce.errors.InvalidInput: Expected a detector (gold, patterns, gazetteer, tagger) or a
-    file, got 'magic'.
+    sottovoce.errors.InvalidInput: Expected a detector (gold, patterns, gazetteer, fast, assistant,
+    tagger) or a file, got 'magic'.
     """
     found: list[Detector] = []
     for part in name.split("+"):

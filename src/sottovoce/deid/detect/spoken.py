@@ -47,6 +47,7 @@ _DAY = (
     r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?)"
 )
 _YEAR = rf"(?:,? (?:19|20)\d\d|,? (?:nineteen|twenty) {_any(NUMBERS)}(?:[ -]{_any(ONES)})?)"
+COUNT = rf"(?:{_any(NUMBERS)}(?:[ -]{_any(ONES)})?)"
 _COUNT = rf"(?:{_any(NUMBERS)}(?:[ -]{_any(ONES)})?|an?|\d{{1,4}})"
 _SPAN = "(?:minute|hour|day|week|weekend|month|year|summer|winter|spring|autumn|fall)s?"
 _DAYPART = "(?:morning|afternoon|evening|night)"

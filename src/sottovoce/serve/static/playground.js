@@ -229,7 +229,7 @@ async function start() {
   find("strategies").append(...Object.values(cards));
   about = await ask("/about");
   detector.append(new Option(about.detector.replaceAll("+", " + "), ""));
-  const others = ["tagger+gazetteer", "gazetteer+patterns", "patterns"];
+  const others = ["fast+gazetteer", "assistant", "gazetteer+patterns", "patterns"];
   detector.append(...others.map((name) => new Option(name.replaceAll("+", " + "), name)));
   text.maxLength = about.limits.characters;
   text.value = EXAMPLES[0];

@@ -5,7 +5,7 @@ else. So its weights are added up once, for each of five distances, and kept; th
 in a text is then a sum of five rows of a table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -23,8 +23,9 @@ _BEFORE, _AFTER = _PADDING, _PADDING[::-1]
 class Emissions:
     """The scores of words in sentences, by the weights of a model."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: Weights, lists_of: Callable[[str], Lists] = features_of) -> None:
         self._weights = weights
+        self._lists_of = lists_of
         self._known: dict[str, int] = {}
         self._tables: Scores
         self._forget()
@@ -58,7 +59,7 @@ class Emissions:
         except KeyError:
             for word in words:
                 if word not in known:
-                    self._learn(word, features_of(word))
+                    self._learn(word, self._lists_of(word))
         return [known[word] for word in words]
 
     def _add_up(self, rows: Places, places: Places, into: Scores) -> None:

@@ -6,8 +6,9 @@ without capitals and written text then share all the rest.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import Protocol
 
 from sottovoce.corpora.synthetic import lexicon
 
@@ -18,6 +19,26 @@ _UPPER, _LOWER, _DIGIT = re.compile(r"[A-Z]+"), re.compile(r"[a-z]+"), re.compil
 Lists = tuple[list[str], list[str], list[str], list[str], list[str]]
 
 
+class Reading(Protocol):
+    """How a tagger reads words: what it takes of the text around them, and their features."""
+
+    def marked(self, text: str, words: Sequence[str]) -> Sequence[str]:
+        """The words of a text, each with what `lists_of` has to know of the text."""
+
+    def lists_of(self, marked: str) -> Lists:
+        """Features as the word itself, as the one before, after, two before and two after."""
+
+
+class Basic:
+    """Every word by itself, with the public lists of this package."""
+
+    def marked(self, text: str, words: Sequence[str]) -> Sequence[str]:
+        return words
+
+    def lists_of(self, marked: str) -> Lists:
+        return features_of(marked)
+
+
 class Features:
     """The features of the words of a text.
 
@@ -25,8 +46,8 @@ class Features:
     ['w=anna', 's=x', 'p=ann', 'e=nna', 'l=first_names']
     """
 
-    def __init__(self) -> None:
-        self._known = _Memory()
+    def __init__(self, lists_of: "Callable[[str], Lists] | None" = None) -> None:
+        self._known = _Memory(lists_of or features_of)
 
     def of(self, words: Sequence[str]) -> list[list[str]]:
         known = self._known
@@ -45,8 +66,12 @@ class Features:
 class _Memory(dict[str, "Lists"]):
     """The features of the words that were met."""
 
+    def __init__(self, lists_of: Callable[[str], Lists]) -> None:
+        super().__init__()
+        self._lists_of = lists_of
+
     def __missing__(self, word: str) -> "Lists":
-        found = self[word] = features_of(word)
+        found = self[word] = self._lists_of(word)
         return found
 
 

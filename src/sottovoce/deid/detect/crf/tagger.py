@@ -22,14 +22,16 @@ from sottovoce import _validate
 from sottovoce.corpora import OUTSIDE, Span, Utterance
 from sottovoce.deid.detect.crf.decoding import Places, Steps, best_labels, chances
 from sottovoce.deid.detect.crf.emissions import Emissions
+from sottovoce.deid.detect.crf.features import Basic, Reading
+from sottovoce.deid.detect.crf.general import General, lexicon_from, without_small
 from sottovoce.deid.detect.crf.weights import Scores, Weights, read_weights
 from sottovoce.deid.detect.words import WORD, Word, plain_words
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
 
-_MODEL, _ABOUT = "model.crfsuite", "tagger.json"
+_MODEL, _ABOUT, _LEXICON = "model.crfsuite", "tagger.json", "lexicon.tsv"
 _FORMAT = 1
-_SHIPPED = "default.tagger"
+_SHIPPED = {"tagger": "default.tagger", "general": "general.tagger"}
 _MOST_LETTERS = 49_152  # decoded at once; more of them leave the cache of the processor
 
 
@@ -52,18 +54,21 @@ class Tagger:
         name: str = "tagger",
         *,
         caution: float | None = None,
+        lexicon: bytes = b"",
     ) -> None:
         self._name = name
         self.about = dict(about)
         chosen = self.own_caution if caution is None else caution
         self.caution = _validate.probability("caution", chosen)
         self._model = model
+        self._lexicon = lexicon
 
     @classmethod
-    def shipped(cls) -> "Tagger":
-        """The tagger inside this package, trained on the built-in corpora."""
-        content = resources.files("sottovoce.deid.detect.crf").joinpath(_SHIPPED).read_bytes()
-        return cls._from_bytes(content, _SHIPPED, "tagger")
+    def shipped(cls, name: str = "tagger") -> "Tagger":
+        """A tagger inside this package: `tagger` knows the built-in corpora, `general` English."""
+        file = _SHIPPED[_validate.one_of("shipped tagger", name, tuple(_SHIPPED))]
+        content = resources.files("sottovoce.deid.detect.crf").joinpath(file).read_bytes()
+        return cls._from_bytes(content, file, name)
 
     @classmethod
     def load(cls, path: str | Path) -> "Tagger":
@@ -77,6 +82,7 @@ class Tagger:
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 model, about = archive.read(_MODEL), json.loads(archive.read(_ABOUT))
+                lexicon = archive.read(_LEXICON) if "lexicon_sha256" in about else b""
         except (zipfile.BadZipFile, KeyError, ValueError) as problem:
             raise InvalidInput(
                 f"{where}: Expected a tagger made by `sottovoce deid train`, got {problem}."
@@ -88,7 +94,9 @@ class Tagger:
             )
         if hashlib.sha256(model).hexdigest() != about.get("sha256"):
             raise InvalidInput(f"{where}: Expected the model that was saved; it was altered.")
-        return cls(model, about, name)
+        if lexicon and hashlib.sha256(lexicon).hexdigest() != about["lexicon_sha256"]:
+            raise InvalidInput(f"{where}: Expected the lexicon that was saved; it was altered.")
+        return cls(model, about, name, lexicon=lexicon)
 
     def save(self, path: str | Path) -> None:
         """Write the file, whole or not at all; equal taggers give equal bytes."""
@@ -96,11 +104,15 @@ class Tagger:
             "format": _FORMAT,
             "sha256": hashlib.sha256(self._model).hexdigest(),
         }
+        files = {_MODEL: self._model}
+        if self._lexicon:
+            about["lexicon_sha256"] = hashlib.sha256(self._lexicon).hexdigest()
+            files[_LEXICON] = self._lexicon
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
             for name, content in (
                 (_ABOUT, json.dumps(about, indent=1, sort_keys=True).encode()),
-                (_MODEL, self._model),
+                *files.items(),
             ):
                 # A fixed date, so that the bytes depend on the content alone.
                 entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
@@ -122,7 +134,7 @@ class Tagger:
 
     def with_caution(self, caution: float) -> "Tagger":
         """The same tagger with another caution."""
-        return Tagger(self._model, self.about, self._name, caution=caution)
+        return Tagger(self._model, self.about, self._name, caution=caution, lexicon=self._lexicon)
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -139,7 +151,8 @@ class Tagger:
         sentences, places = _cut(texts)
         if not any(sentences):
             return found
-        labels = self._labels(sentences)
+        reading = self._reading
+        labels = self._labels(list(map(reading.marked, texts, sentences)))
         sizes = np.array([len(sentence) for sentence in sentences])
         beyond = np.cumsum(sizes)
         edges = (beyond - sizes)[sizes > 0]
@@ -157,6 +170,11 @@ class Tagger:
             found[owner].append(span)
         for owner in places:
             found[owner] = _trimmed(texts[owner], found[owner])
+        if self._lexicon:
+            for owner, text in enumerate(texts):
+                if found[owner]:
+                    whole = (_without_ending(text, span) for span in found[owner])
+                    found[owner] = [kept for span in whole if (kept := without_small(text, span))]
         return found
 
     def _labels(self, sentences: Sequence[Sequence[str]]) -> Places:
@@ -184,7 +202,13 @@ class Tagger:
 
     @cached_property
     def _emissions(self) -> Emissions:
-        return Emissions(self._weights)
+        return Emissions(self._weights, self._reading.lists_of)
+
+    @cached_property
+    def _reading(self) -> Reading:
+        if not self._lexicon:
+            return Basic()
+        return General(lexicon_from(self._lexicon.decode()))
 
     @cached_property
     def _outside(self) -> int:
@@ -210,7 +234,7 @@ class Tagger:
             "detector": self.name,
             "types": list(self.types),
             "caution": self.caution,
-            "sha256": hashlib.sha256(self._model).hexdigest(),
+            "sha256": hashlib.sha256(self._model + self._lexicon).hexdigest(),
         }
 
 
@@ -276,6 +300,14 @@ def _trimmed(text: str, spans: Sequence[Span]) -> list[Span]:
         if start < end:
             found.append(Span(start, end, kind))
     return found
+
+
+def _without_ending(text: str, span: Span) -> Span:
+    """Without a possessive ending, which is grammar and stays."""
+    start, end, kind = span
+    if end - start > 2 and text[end - 2] in "'’" and text[end - 1] in "sS":
+        return Span(start, end - 2, kind)
+    return span
 
 
 def _portions(texts: Sequence[str]) -> Iterator[list[str]]:

@@ -16,7 +16,8 @@ from pathlib import Path
 from sottovoce import _validate
 from sottovoce.corpora import Utterance, spans_of
 from sottovoce.deid.detect.combination import Combination
-from sottovoce.deid.detect.crf.features import Features
+from sottovoce.deid.detect.crf.features import Basic, Features, Reading
+from sottovoce.deid.detect.crf.general import General, lexicon_from
 from sottovoce.deid.detect.crf.tagger import Tagger, labels_for
 from sottovoce.deid.detect.detector import Detector
 from sottovoce.deid.detect.evaluation import evaluate
@@ -51,8 +52,11 @@ def train(
     options: TaggerTraining | None = None,
     *,
     progress: Callable[[int], None] | None = None,
+    lexicon: bytes = b"",
 ) -> Tagger:
     """Train a tagger to find what the mapping calls private.
+
+    With a lexicon (lines of a word, a tab and its classes) it reads words as `General` does.
 
     >>> calls = [Utterance(tokens=("call", name), slots=("O", "B-contact"))
     ...          for name in ("anna", "ben", "eve")] * 3
@@ -74,7 +78,8 @@ def train(
             "feature.possible_transitions": True,
         }
     )
-    features, types = Features(), Counter[str]()
+    reading: Reading = General(lexicon_from(lexicon.decode())) if lexicon else Basic()
+    features, types = Features(reading.lists_of), Counter[str]()
     count = 0
     for count, utterance in enumerate(utterances, 1):
         words = words_of(utterance.text)
@@ -84,10 +89,11 @@ def train(
         types.update(span.type for span in spans)
         text, marks = utterance.text, labels_for(words, spans)
         originals = [text[word.start : word.end] for word in words]
-        trainer.append(features.of(originals), marks)
+        trainer.append(features.of(reading.marked(text, originals)), marks)
         if options.both_cases and not text.islower():
             # Without this a tagger of written text relies on capitals and fails on transcripts.
-            trainer.append(features.of([word.lower for word in words]), marks)
+            lower = reading.marked(text.lower(), [word.lower for word in words])
+            trainer.append(features.of(lower), marks)
         if progress is not None:
             progress(count)
     if not types:
@@ -104,7 +110,7 @@ def train(
         "examples": dict(sorted(types.items())),
         "training": asdict(options),
     }
-    return Tagger(model, about)
+    return Tagger(model, about, lexicon=lexicon)
 
 
 CAUTIONS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)

@@ -58,6 +58,18 @@ def read_weights(model: bytes) -> Weights:
     )
 
 
+def rounded(model: bytes, step: float = 1 / 128) -> bytes:
+    """The model with weights that are multiples of a step: the file then packs several times
+    smaller, and small weights are gone."""
+    read_weights(model)
+    at_features: int = _HEADER.unpack_from(model)[7]
+    count: int = struct.unpack_from("<4sII", model, at_features)[2]
+    altered = bytearray(model)
+    found: Any = np.frombuffer(altered, _FEATURE, count, at_features + _CHUNK)
+    found["weight"] = np.round(found["weight"] / step) * step
+    return bytes(altered)
+
+
 def _names(model: bytes, start: int, count: int) -> list[str]:
     """The names of a table by their numbers; an array at its end says where each one stands."""
     magic, _, _, _, size, offset = _NAMES.unpack_from(model, start)

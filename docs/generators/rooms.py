@@ -14,7 +14,7 @@ _BLOCK = re.compile(r"(<!-- rooms: .*? -->\n).*?(<!-- /rooms -->)", re.DOTALL)
 def rooms() -> dict[str, str]:
     """Every package below sottovoce with the first sentence of its docstring, or nothing.
 
-    >>> rooms()["training/layers/"].startswith("One rule for each kind of layer")
+    >>> rooms()["training/layers/"].startswith("Rules for layers")
     True
     """
     found = {}

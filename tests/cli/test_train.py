@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from sottovoce.io.run_folder import RunFolder
+from sottovoce.io.run import Run
 from tests.conftest import RunCli
 from tests.nlu.small import OPTIONS, small_parts, write_parts
 from tests.nlu.tiny import tiny_bert
@@ -51,7 +51,7 @@ def test_a_private_run_leaves_a_whole_folder(run_cli: RunCli, data: Path, tmp_pa
     for sentence in SENTENCES.values():
         assert any(sentence in each for each in guarantee["not_covered"])
         assert sentence in (run / "README.md").read_text()
-    kept = RunFolder(run).private_part()
+    kept = Run(run).private_part()
     assert kept["source"]["data"] == str(data)
     assert kept["data"] == {"train": 120, "valid": 30, "test": 80}
     assert set(kept["metrics"]) == {"valid", "test"}
@@ -70,7 +70,7 @@ def test_json_of_a_run_without_a_guarantee(run_cli: RunCli, data: Path, tmp_path
     found = json.loads(result.stdout)
     private = found.pop("private")
     assert found == json.loads((tmp_path / "run" / "run.json").read_text())
-    assert private == RunFolder(tmp_path / "run").private_part()
+    assert private == Run(tmp_path / "run").private_part()
     assert found["guarantee"]["verdict"] == "no-guarantee"
     assert found["claimed"]["epsilon"] is not None
 
@@ -205,7 +205,7 @@ def test_two_processes_write_one_run(data: Path, tmp_path: Path) -> None:
     for rank in range(2):
         assert (run / f"ledger.rank{rank}.jsonl").exists()
     assert not list(run.rglob("checkpoint*"))
-    assert load_run(run).run | {"private": RunFolder(run).private_part()} == found
+    assert load_run(run).run | {"private": Run(run).private_part()} == found
 
 
 @pytest.mark.parametrize("named", ["by the option", "in the environment"])

@@ -84,7 +84,7 @@ class Schema:
             ) from None
 
     def allowed(self) -> list[list[bool]]:
-        """[intents][tags] whether the ontology allows the tag for the intent."""
+        """For every intent and tag, whether the ontology allows the tag for the intent."""
         if self.slots_of is None:
             return [[True] * len(self.tags) for _ in self.intents]
         everything = frozenset(self.slot_types)

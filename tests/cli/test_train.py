@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from sottovoce.io.run import Run
 from tests.conftest import RunCli
 from tests.nlu.small import OPTIONS, small_parts, write_parts
 from tests.nlu.tiny import tiny_bert
 
+from sottovoce.io.run import Run
 from sottovoce.nlu.encoders.bert import save_encoder
 from sottovoce.nlu.runs.run import load_run
 from sottovoce.privacy.ledger import Ledger

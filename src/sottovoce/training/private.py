@@ -119,6 +119,11 @@ class PrivateTraining:
                 )
         elif scales is None:
             raise InvalidInput(f"Expected scales from the source {plan.alpha_source}, got none.")
+        elif scales != scales.at_most(plan.max_alpha):
+            raise InvalidInput(
+                f"Expected scales of at most max_alpha = {plan.max_alpha:g}, which the plan was "
+                f"accounted with, got {max(scales.alpha):g}: raise max_alpha, or leave it out."
+            )
         elif plan.alpha_source is ScaleSource.SHAPES and scales != LayerScales.from_shapes(model):
             raise InvalidInput(
                 "Expected the scales that follow from the model's shapes, got others: use "
@@ -517,7 +522,8 @@ class PrivateTraining:
             release.add_noise()
 
         yield from self._one_step(0, release, take)
-        self._scales = release.scales()
+        # The plan was accounted with this bound; cutting what was released costs nothing.
+        self._scales = release.scales().at_most(self.plan.max_alpha)
         self._use(self._make_gradient())
 
 

@@ -7,7 +7,7 @@ sources are ones, shapes, a public batch, or a noisy release that the ledger acc
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +47,16 @@ class LayerScales:
             raise InvalidInput(
                 f"Expected layer_of from 0 to {len(self.names) - 1}, got {list(self.layer_of)}."
             )
+
+    def at_most(self, limit: float | None) -> "LayerScales":
+        """The same scales, none of them above `limit`.
+
+        >>> LayerScales.ones(nn.Linear(2, 2)).at_most(0.5).alpha
+        (0.5,)
+        """
+        return (
+            self if limit is None else replace(self, alpha=tuple(min(a, limit) for a in self.alpha))
+        )
 
     @classmethod
     def ones(cls, model: nn.Module) -> "LayerScales":

@@ -271,23 +271,23 @@ class NeighbourCheck:
         mine = part.groups == removed
         full = self._pass(part, frozen() if draws is None else draws.record(), others)
         yield full
-        if bool(mine.all()):
-            rest = [torch.zeros_like(total) for total in full.sums]
-        else:
+        on_record, clipped = float(full.norms[removed]), full.clipped
+        moved, full.sums = full.sums, []
+        if not bool(mine.all()):
             smaller = self._pass(part.without(removed), _again(draws, ~mine), others)
             yield smaller
-            rest = smaller.sums
+            # In place, and let go at once: each of these is as large as the model.
+            torch._foreach_sub_(moved, smaller.sums)
+            smaller.sums = []
         if draws is None:
             # By itself it would draw the numbers of another place: its own loss among the others.
             alone = self._plain_pass(part, frozen(), others, mine)
         else:
             alone = self._plain_pass(part.only([removed]), _again(draws, mine), others)
         yield alone
-        own = self._gradient.clip(alone.sums)
-        moved = torch._foreach_sub(full.sums, rest)
-        on_record = float(full.norms[removed])
+        own, alone.sums = self._gradient.clip(alone.sums), []
         norms = (on_record, float(alone.norms)) if alone.norms.isfinite() else None
-        return self._outcome(moved, own, full.clipped, norms)
+        return self._outcome(moved, own, clipped, norms)
 
     def _leave_out_example(
         self, part: Piece, removed: int, draws: Draws | None, others: OtherGenerators
@@ -308,14 +308,13 @@ class NeighbourCheck:
             smaller = self._pass(self._one_group(part.examples[:-1]), _again(draws, kept), others)
             yield smaller
             rest = smaller.sums
-        moved = [a - b for a, b in zip(full.sums, rest, strict=True)]
-        outcome = self._outcome(moved, moved, limit, None)
+        moved = self._gradient.measure(torch._foreach_sub(full.sums, rest)) / limit
         # Clipped as a whole, it cannot be further. What may differ is what was clipped: the group
         # once more, after another, by a plain pass. A loop that remembers the other one shows.
         alone = self._plain_pass(part, _again(draws, torch.ones(few, dtype=torch.bool)), others)
         yield alone
         apart = self._outcome(full.sums, self._gradient.clip(alone.sums), limit, None)
-        furthest = max(size, outcome.moved / 2)
+        furthest = max(size, moved / 2)
         return Outcome(furthest, apart.unexplained, apart.allowed, apart.layer)
 
     def _one_group(self, examples: Tensor) -> Piece:
@@ -336,30 +335,31 @@ class NeighbourCheck:
             yield again
             if not draws.aligned:
                 return False
-            moved = [a - b for a, b in zip(first.sums, again.sums, strict=True)]
-            nothing = [torch.zeros_like(total) for total in moved]
-            outcome = self._outcome(moved, nothing, first.clipped, None)
+            outcome = self._outcome(again.sums, first.sums, first.clipped, None)
             if not outcome.unexplained <= outcome.allowed:
                 return False
         return True
 
     def _outcome(
         self,
-        moved: Sequence[Tensor],
-        own: Sequence[Tensor],
+        moved: list[Tensor],
+        own: list[Tensor],
         clipped: float,
         norms: tuple[float, float] | None,
     ) -> Outcome:
+        """How far the sums moved, and how far beyond `own`; what is left stays in `moved`."""
         limit = self._gradient.sensitivity
-        left = torch._foreach_sub(list(moved), list(own))
-        widest = torch.stack(torch._foreach_norm(left))
-        if not bool(widest.any()):
-            widest = torch.stack(torch._foreach_norm(list(moved)))
-        furthest = int(widest.argmax())
+        by_parameter, distance = (
+            torch.stack(torch._foreach_norm(moved)),
+            self._gradient.measure(moved),
+        )
+        torch._foreach_sub_(moved, own)
+        left = torch.stack(torch._foreach_norm(moved))
+        furthest = int((left if bool(left.any()) else by_parameter).argmax())
         tolerance = max(TOLERANCE.get(p.dtype, 0.05) for p in self._parameters)
         return Outcome(
-            moved=self._gradient.measure(moved) / limit,
-            unexplained=self._gradient.measure(left) / limit,
+            moved=distance / limit,
+            unexplained=self._gradient.measure(moved) / limit,
             allowed=tolerance * clipped / limit + FLOOR,
             layer=self._names[furthest],
             norms=norms and (norms[0] / limit, norms[1] / limit),

@@ -249,6 +249,9 @@ def test_a_cut_ledger_does_not_read_as_complete(tmp_path: Path) -> None:
     cut = Ledger.read(path)
     assert not cut.sealed
     assert any("not closed" in each for each in cut.guarantee(0.0).assumptions)
+    with opened(path) as looked_at:
+        assert any("not closed" in each for each in looked_at.guarantee(0.0).assumptions)
+    assert not Ledger.read(path).sealed  # looking does not close what somebody else left open
     # Going on does not heal it.
     with opened(path) as ledger:
         ledger.spend(HALF)

@@ -617,3 +617,32 @@ def test_float16_is_refused() -> None:
 def test_plain_training_is_not_checked() -> None:
     plan = Plan(population=SIZE, batch_size=SIZE, epochs=1, delta=1e-5, method=Method.SGD)
     assert not train(Encoder(), by_count, plan).guarantee().holds
+
+
+@pytest.mark.parametrize("first", [21, 30])
+def test_mixing_that_begins_with_longer_inputs_is_stopped(
+    first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every step is one word longer than the one before; beyond some length examples are mixed."""
+    probe = "sottovoce.training.clipping.bookkeeping.check_independence"
+    monkeypatch.setattr(probe, lambda *_: True)
+    torch.manual_seed(1)
+    model = Encoder()
+    long = torch.randn(SIZE, 60, WIDTH, generator=torch.Generator().manual_seed(4))
+    plan = Plan(population=SIZE, batch_size=SIZE, epochs=60, delta=1e-5, noise_multiplier=4.0)
+    training = PrivateTraining(
+        plan, model, torch.optim.SGD(model.parameters(), lr=0.1), owners=SIZE
+    )
+
+    def run() -> None:
+        for step in training.steps():
+            length = step.number + 1
+            for batch in step:
+                x = long[batch, :length]
+                if length >= first:
+                    x = (x - x.mean(0)) / (x.std(0, correction=0) + 1e-3)
+                step.backward(cross_entropy(model(x), batch))
+
+    with pytest.raises(NeighbourCheckFailed):
+        run()
+    assert not training.guarantee().holds

@@ -8,6 +8,7 @@ import copy
 import os
 import pickle
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import SGD, Optimizer
 
-from sottovoce.errors import SottovoceError
+from sottovoce.errors import InvalidInput, SottovoceError
 from sottovoce.training import LayerScales, Plan, PrivateTraining
 from sottovoce.training.checks.neighbours import NeighbourCheck
 from sottovoce.training.checks.ownership import Ownership
@@ -495,3 +496,59 @@ def test_a_paid_step_is_not_finished_in_a_fork(settings: dict[str, str]) -> None
                 os._exit(status)
         assert os.waitpid(child, 0)[1] == 0
         break
+
+
+def stepping_between(training: PrivateTraining, model: nn.Module, x: Tensor, y: Tensor) -> None:
+    """After every private step, a second optimiser takes one on the raw gradient."""
+    other = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in training.steps():
+        for batch in step:
+            losses = functional.cross_entropy(model(x[batch]), y[batch], reduction="none")
+            step.backward(losses)
+        other.zero_grad()
+        functional.cross_entropy(model(x), y).backward()  # type: ignore[no-untyped-call]
+        other.step()
+        other.zero_grad()
+
+
+def between(*, public_updates: bool = False) -> tuple[PrivateTraining, nn.Module, Tensor, Tensor]:
+    torch.manual_seed(0)
+    x, y = torch.randn(20, 4), torch.arange(20) % 2
+    model = nn.Linear(4, 2)
+    plan = Plan(population=20, batch_size=10, epochs=2, delta=1e-4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    training = PrivateTraining(plan, model, optimizer, owners=20, public_updates=public_updates)
+    return training, model, x, y
+
+
+def test_raw_updates_between_steps_are_refused() -> None:
+    training, model, x, y = between()
+    with pytest.raises(InvalidInput, match="as the last step left them"):
+        stepping_between(training, model, x, y)
+    assert not training.guarantee().holds
+
+
+def test_a_checkpoint_of_changed_weights_is_refused(tmp_path: Path) -> None:
+    training, model, x, y = between()
+    for step in training.steps():
+        for batch in step:
+            losses = functional.cross_entropy(model(x[batch]), y[batch], reduction="none")
+            step.backward(losses)
+    training.save(tmp_path / "good.pt")
+    with torch.no_grad():
+        next(model.parameters()).sub_(x.mean(0))
+    with pytest.raises(InvalidInput, match="as the last step left them"):
+        training.save(tmp_path / "bad.pt")
+
+
+def test_declared_updates_are_an_assumption() -> None:
+    training, model, x, y = between(public_updates=True)
+    stepping_between(training, model, x, y)
+    assert any("between the steps" in each for each in training.guarantee().assumptions)
+
+
+def test_twin_without_the_comparison_raw_updates_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    training, model, x, y = between()
+    monkeypatch.setattr(PrivateTraining, "_check_between_steps", lambda self: None)
+    stepping_between(training, model, x, y)
+    assert training.guarantee().holds

@@ -172,6 +172,7 @@ class Ledger:
             journal.release()
             raise
         ledger._opened = is_new and ledger.head.records == 1
+        ledger._was_left_open = not is_new and not ledger.sealed
         return ledger
 
     @classmethod

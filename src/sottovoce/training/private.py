@@ -64,6 +64,12 @@ from sottovoce.training.step import Step
 PRECISIONS = (torch.float32, torch.float64, torch.bfloat16)
 SAME_EXAMPLES = "every worker has the same examples in the same order"
 NOT_CHARGED = "choosing hyper-parameters, the checkpoint or when to stop by looking at private data"
+CHANGED_BETWEEN = (
+    "Expected the weights as the last step left them, got others: code between the steps, such as "
+    "a second optimiser, has changed them without clipping and noise. Remove it, or, if these "
+    "changes are computed without private data, declare PrivateTraining(..., public_updates=True)."
+)
+PUBLIC_UPDATES = "changes of the weights between the steps were computed without private data"
 
 
 class PrivateTraining:
@@ -71,7 +77,8 @@ class PrivateTraining:
 
     `owners` gives the unit of every example: unique ids, the users of the examples (with the unit
     user), or only the number of examples. With a `ledger` file the accounting survives a crash.
-    Buffers of the model must not change, except those named in `public_buffers`.
+    Buffers of the model must not change, except those named in `public_buffers`; weights must not
+    change between steps, unless `public_updates=True` declares that no private data is used.
 
     The neighbour check repeats passes, so the loop must do the same thing when it gets the same
     examples again: it may use the global generators of torch, Python and numpy, but state from one
@@ -94,11 +101,13 @@ class PrivateTraining:
         seed: int | None = None,
         public_buffers: Collection[str] = (),
         own_randomness: bool = False,
+        public_updates: bool = False,
     ) -> None:
         if type(plan) is not Plan:
             raise InvalidInput(f"Expected a Plan, got {type(plan).__name__}.")
         self._planned = replace(plan)  # a private copy, to detect changes
         self._own_randomness = own_randomness is True
+        self._public_updates = public_updates is True
         self._plan, self._model, self._optimizer = plan, model, optimizer
         self._step = 0
         self._process = os.getpid()
@@ -197,6 +206,8 @@ class PrivateTraining:
         self._current = step
         for parameter in self._parameters:
             parameter.grad = None
+        if private:
+            self._check_between_steps()
         self._ownership.begin_step()
         yield step
         if not step.finished:
@@ -204,6 +215,14 @@ class PrivateTraining:
                 f"Expected a loop over all pieces of step {number}, got an incomplete one: noise "
                 "is added after the last piece."
             )
+
+    def _check_between_steps(self) -> None:
+        if not self._ownership.changed_between_steps:
+            return
+        if not self._public_updates:
+            self._failed = CHANGED_BETWEEN
+            raise InvalidInput(CHANGED_BETWEEN)
+        self._ledger.assume(PUBLIC_UPDATES)
 
     def guarantee(self) -> Guarantee:
         """The guarantee for everything released so far by all workers."""
@@ -245,6 +264,8 @@ class PrivateTraining:
         `extra` (tensors, numbers, strings) holds the caller's state; `resume` returns it.
         """
         self._ownership.check_buffers(values=True)
+        if self.plan.method is not Method.SGD:
+            self._check_between_steps()
         self._ledger.sync()
         save_checkpoint(
             path,

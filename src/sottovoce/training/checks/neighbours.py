@@ -34,11 +34,12 @@ from sottovoce.training.clipping.totals import sum_dtype
 from sottovoce.training.errors import NeighbourCheckFailed
 
 # The first step and whatever runs other rules than before are checked with the whole piece, at
-# once. Checks of a few units, which cost about a third of a piece, have an allowance: AT_FIRST, and
-# one more every EVERY steps. New sizes use it up, and at random one in RARELY steps. Sizes for
-# which nothing is left are checked when they come again.
+# once. Inputs of another magnitude are checked with a few units, which costs about a third of a
+# piece, as long as there is an allowance: AT_FIRST, and one more every EVERY steps. It is more than
+# texts need; where it runs out, a size is checked when it comes again. And one in RARELY steps is
+# checked at random, for ever.
 RARELY = 256
-AT_FIRST, EVERY = 2, 160
+AT_FIRST, EVERY = 12, 160
 # Units in a check that is not of a whole piece; one in WHOLE of the checks at random is of one.
 FEW = 3
 WHOLE = 32
@@ -194,7 +195,6 @@ class NeighbourCheck:
         if not checks and some is not None and (by_chance or number == 1):
             whole = self._random.random() < 1 / WHOLE
             checks = [self._whole(some) if whole else self._few(some)]
-            self._allowance -= 1
         if not checks:
             return
         known, largest = self._known, self._largest

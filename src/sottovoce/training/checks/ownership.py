@@ -46,12 +46,14 @@ class Ownership:
         self._public = frozenset(public_buffers)
         self.accept_buffers()
         self._weights: list[tuple[int, int]] = []
+        self._after_step: list[tuple[int, int]] | None = None
         self._taking = False
         self._hook = optimizer.register_step_pre_hook(self._refuse_step)
         self.check()
 
     def accept_buffers(self) -> None:
         """Take the current buffers (when training begins or resumes) as the reference."""
+        self._after_step = None
         self._buffers = {
             name: (buffer, buffer._version, _fingerprint(buffer))
             for name, buffer in _saved(self._model)
@@ -60,6 +62,11 @@ class Ownership:
 
     def begin_step(self) -> None:
         self._weights = self._versions()
+
+    @property
+    def changed_between_steps(self) -> bool:
+        """Whether the weights are not as the last step left them."""
+        return self._after_step is not None and self._after_step != self._versions()
 
     def check_weights(self) -> None:
         """Raise if the weights changed within a step."""
@@ -130,6 +137,7 @@ class Ownership:
             yield
         finally:
             self._taking = False
+            self._after_step = self._versions()
 
     def release(self) -> None:
         """End of training: allow calls of optimizer.step() again."""

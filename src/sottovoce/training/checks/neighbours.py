@@ -212,7 +212,7 @@ class NeighbourCheck:
         modes = tuple((id(module), module.training) for module in self._model.modules())
         dtypes = tuple(p.dtype for p in self._parameters)
         known = (structure, modes, dtypes, piece.count > 1, len(piece.examples) > piece.count)
-        return known, {(known, size) for size in sizes}
+        return known, set(sizes)
 
     def _whole(self, seen: _Seen) -> tuple[Piece, int]:
         """All of a piece, without the unit that has the largest norm."""

@@ -93,7 +93,8 @@ class Tape:
             relation = "each" if first == examples else "one" if first == 1 else "folded"
             structure.append((module, dtype, len(shape), relation))
             fold = 1 if relation == "one" else first // examples
-            sizes.append((module, _magnitude(fold), *map(_magnitude, shape[1:])))
+            # One by one: that each is known is enough, whatever the others are.
+            sizes += [(module, at, _magnitude(n)) for at, n in enumerate((fold, *shape[1:]))]
         return tuple(structure), frozenset(sizes)
 
     @property

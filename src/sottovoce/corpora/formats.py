@@ -133,8 +133,8 @@ def format_of(path: str | Path) -> str:
     ('conll', 'jsonl')
     >>> format_of("calls.doc")
     Traceback (most recent call last):
-    sottovoce.errors.InvalidInput: Expected a name that ends in .jsonl, .ndjson, .conll, .bio, .iob,
-    .txt, .csv, .tsv, .parquet (or these with .gz), got 'calls.doc': name the format.
+    sottovoce.errors.InvalidInput: Expected a name that ends in .jsonl, ...got 'calls.doc': name the
+    format.
     """
     if str(path) == STANDARD_STREAM:
         return "jsonl"
@@ -144,8 +144,9 @@ def format_of(path: str | Path) -> str:
     if suffix in RASA_SUFFIXES:
         return "rasa"
     if SUFFIXES.get(suffix) not in FORMATS:
+        known = [each for each, owner in SUFFIXES.items() if owner in FORMATS]
         raise InvalidInput(
-            f"Expected a name that ends in {', '.join(SUFFIXES)} (or these with .gz), "
+            f"Expected a name that ends in {', '.join(known)} (or these with .gz), "
             f"got {Path(path).name!r}: name the format."
         )
     return SUFFIXES[suffix]

@@ -4,6 +4,7 @@ The test finds the dataclasses itself. One that it cannot make up arguments for 
 example below, so that none is left out in silence.
 """
 
+import ast
 import dataclasses
 import importlib
 import inspect
@@ -12,6 +13,7 @@ import types
 import typing
 from collections.abc import Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,9 @@ import pytest
 import sottovoce
 from sottovoce import _validate
 from sottovoce.errors import SottovoceError
+from sottovoce.privacy.accountants import pld, rdp
+from sottovoce.privacy.accountants.losses import PoissonGaussianLoss
+from sottovoce.privacy.guarantee import Relation
 
 # Arguments that cannot be made up from the types of the fields.
 EXAMPLES: dict[str, dict[str, Any]] = {
@@ -116,5 +121,55 @@ def test_twin_without_parsing_a_plan_takes_any_text(monkeypatch: pytest.MonkeyPa
     from sottovoce.training import Plan
 
     monkeypatch.setattr(_validate, "parse_fields", lambda _: None)
-    plan = Plan(population=100, batch_size=10, epochs=1, delta=1e-6, clipping="bogus")  # type: ignore[arg-type]
+    plan = Plan(population=100, batch_size=10, epochs=1, delta=1e-6, clipping="bogus")
     assert plan.clipping == "bogus"
+
+
+def _compared_by_identity(source: str, enums: set[str]) -> Iterator[str]:
+    """Arguments of public functions that are compared with an enum's member, and never parsed."""
+    for function in ast.walk(ast.parse(source)):
+        if not isinstance(function, ast.FunctionDef) or function.name.startswith("_"):
+            continue
+        arguments = {a.arg for a in (*function.args.args, *function.args.kwonlyargs)}
+        calls = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+        parsed = {
+            ast.unparse(target)
+            for node in calls
+            for target in node.targets
+            if isinstance(node.value, ast.Call) and "choice" in ast.unparse(node.value.func)
+        }
+        for node in ast.walk(function):
+            if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Is | ast.IsNot):
+                continue
+            left, right = ast.unparse(node.left), ast.unparse(node.comparators[0])
+            if left in arguments - parsed and right.partition(".")[0] in enums:
+                yield f"{function.name}: {ast.unparse(node)}"
+
+
+def test_no_public_function_compares_an_argument_by_identity() -> None:
+    """A dataclass parses its fields; what comes as an argument is parsed, or compared by value."""
+    paths = sorted(Path(sottovoce.__file__).parent.rglob("*.py"))
+    trees = {path: path.read_text() for path in paths}
+    enums = {
+        node.name
+        for source in trees.values()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef) and "StrEnum" in map(ast.unparse, node.bases)
+    }
+    assert len(enums) > 20
+    found = [f"{path.name}: {each}" for path in paths for each in
+             _compared_by_identity(trees[path], enums)]  # fmt: skip
+    assert not found
+    twin = "def f(unit):\n    return unit is Unit.USER"
+    assert list(_compared_by_identity(twin, enums)) == ["f: unit is Unit.USER"]
+
+
+def test_accountants_read_text() -> None:
+    """Read as another relation, "replace-one" would count half of the sensitivity."""
+    losses = [(PoissonGaussianLoss(0.1, 2.0), 10)]
+    for accountant in (pld, rdp):
+        by_text = accountant.epsilon_of(losses, 1e-5, "replace-one")
+        assert by_text == accountant.epsilon_of(losses, 1e-5, Relation.REPLACE_ONE)
+        assert by_text > accountant.epsilon_of(losses, 1e-5, Relation.ADD_OR_REMOVE)
+        with pytest.raises(SottovoceError, match="replace-one"):
+            accountant.epsilon_of(losses, 1e-5, "replace")

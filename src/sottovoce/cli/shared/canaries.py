@@ -25,7 +25,7 @@ def check_canaries(count: int, relation: "Relation", *, alone: bool) -> None:
 
     if not alone:
         raise InvalidInput("Expected one process to insert canaries, got several.")
-    if relation is Relation.REPLACE_ONE and count % 2:
+    if relation == Relation.REPLACE_ONE and count % 2:
         raise InvalidInput(f"Expected an even number of canaries to form pairs, got {count}.")
 
 

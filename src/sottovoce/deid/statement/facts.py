@@ -82,7 +82,7 @@ class ReplacedValues(Fact):
         return [(loss, count) for loss, count in found if count]
 
     def objections(self, relation: Relation) -> list[str]:
-        if relation is Relation.ADD_OR_REMOVE:
+        if _validate.choice("relation", relation, Relation) is Relation.ADD_OR_REMOVE:
             return [
                 "the number and the types of private values are released as they are; only the "
                 "relation replace-one can be vouched for"

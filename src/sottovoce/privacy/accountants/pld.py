@@ -16,6 +16,7 @@ from dp_accounting.pld import privacy_loss_distribution as distribution
 from dp_accounting.pld.common import DifferentialPrivacyParameters
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
+from sottovoce import _validate
 from sottovoce.errors import CannotAccount
 from sottovoce.privacy.accountants import gaussian, mixture, poisson, tokens
 from sottovoce.privacy.accountants.losses import (
@@ -60,6 +61,7 @@ def epsilon_of(
     >>> round(epsilon_of([(PoissonGaussianLoss(0.007, 1.0), 1400)], 5e-4), 3)
     1.011
     """
+    relation = _validate.choice("relation", relation, Relation)
     losses = [(loss, count) for loss, count in losses if count]
     releases = sum(count for _, count in losses)
     bound = epsilon = _upper_estimate(losses, delta, relation)

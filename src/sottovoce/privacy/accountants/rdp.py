@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 from scipy.stats import binom
 
+from sottovoce import _validate
 from sottovoce.errors import CannotAccount
 from sottovoce.privacy.accountants.losses import (
     ConcentratedLoss,
@@ -59,6 +60,7 @@ def divergences(
     loss: Loss, relation: Relation = Relation.ADD_OR_REMOVE, orders: _Array = ORDERS
 ) -> _Array:
     """An upper bound on the Renyi divergence between neighbours, at every order."""
+    relation = _validate.choice("relation", relation, Relation)
     match loss:
         case GaussianLoss(mu=mu):
             return orders * mu**2 / 2

@@ -121,7 +121,7 @@ def test_twin_without_parsing_a_plan_takes_any_text(monkeypatch: pytest.MonkeyPa
     from sottovoce.training import Plan
 
     monkeypatch.setattr(_validate, "parse_fields", lambda _: None)
-    plan = Plan(population=100, batch_size=10, epochs=1, delta=1e-6, clipping="bogus")
+    plan = Plan(population=100, batch_size=10, epochs=1, delta=1e-6, clipping="bogus")  # type: ignore[arg-type]
     assert plan.clipping == "bogus"
 
 

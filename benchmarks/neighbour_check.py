@@ -4,8 +4,8 @@
     python benchmarks/neighbour_check.py --kinds bert-paper -o FILE      BERT of 4 layers x 312
 
 While it trains, sottovoce hands some examples to the loop again and measures how far one of them
-moves the clipped sum (src/sottovoce/training/neighbours.py). Here two trainings take turns, step by
-step, in one process and on one thread: one with the check, and one in which the check sees nothing
+moves the clipped sum (src/sottovoce/training/checks). Here two trainings take turns, step by step,
+in one process and on one thread: one with the check, and one in which the check sees nothing
 and tries nothing. Both draw Poisson batches of about 64 utterances of a built-in corpus, for a
 small BERT and for the character and word LSTM (CLC), both with intent and CRF heads. Measured in
 steps, a check costs small models more than large ones. The figures are ratios of process CPU time
@@ -43,7 +43,8 @@ from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.sampling import SamplingKey
 from sottovoce.training import Method, Plan, PrivateTraining, private
 from sottovoce.training.batches import Piece
-from sottovoce.training.checks.neighbours import NeighbourCheck, Trial
+from sottovoce.training.checks.neighbours import NeighbourCheck
+from sottovoce.training.checks.sensitivity import Trial
 from sottovoce.training.step import Step
 
 BATCH, UTTERANCES = 64, 6400

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from sottovoce.errors import InvalidInput
 from sottovoce.training.batches import Piece
-from sottovoce.training.checks.neighbours import NeighbourCheck, Trial
+from sottovoce.training.checks.neighbours import NeighbourCheck
+from sottovoce.training.checks.sensitivity import Trial
 from sottovoce.training.clipping.gradients import Gradient
 
 

@@ -75,7 +75,25 @@ class ClippedGradient(Gradient, Protocol):
         """The properties of the last piece that the sensitivity depends on."""
 
 
-class ExactGradient:
+class _WithSums:
+    """Clipped sums that can be put aside while others are collected."""
+
+    _sums: ClippedSums
+    _parameters: list[nn.Parameter]
+
+    def finish(self) -> list[Tensor]:
+        return self._sums.tensors(self._parameters)
+
+    @contextmanager
+    def apart(self) -> Iterator[ClippedSums]:
+        kept, self._sums = self._sums, ClippedSums()
+        try:
+            yield self._sums
+        finally:
+            self._sums = kept
+
+
+class ExactGradient(_WithSums):
     """One backward pass per piece; every group is clipped by its exact norm."""
 
     by_group = True
@@ -118,17 +136,6 @@ class ExactGradient:
         finite = torch.nan_to_num(self._clipped, nan=0.0, posinf=0.0)
         return math.sqrt(max(0.0, float(finite.sum())))
 
-    def finish(self) -> list[Tensor]:
-        return self._sums.tensors(self._parameters)
-
-    @contextmanager
-    def apart(self) -> Iterator[ClippedSums]:
-        kept, self._sums = self._sums, ClippedSums()
-        try:
-            yield self._sums
-        finally:
-            self._sums = kept
-
     def clip(self, gradients: Sequence[Tensor]) -> list[Tensor]:
         squares = self._keeper.squares_by_layer(gradients)
         weights = self._clipping.weights(squares)
@@ -145,7 +152,7 @@ class ExactGradient:
         return self._keeper.signature
 
 
-class OneByOneGradient:
+class OneByOneGradient(_WithSums):
     """One plain backward pass per group: scale by 1/alpha_k, clip to C, rescale, sum."""
 
     by_group = False
@@ -189,17 +196,6 @@ class OneByOneGradient:
         self._group = own_gradients(total, self._parameters, self._group)
         if piece.closes:
             self._close_group()
-
-    def finish(self) -> list[Tensor]:
-        return self._sums.tensors(self._parameters)
-
-    @contextmanager
-    def apart(self) -> Iterator[ClippedSums]:
-        kept, self._sums = self._sums, ClippedSums()
-        try:
-            yield self._sums
-        finally:
-            self._sums = kept
 
     def clip(self, gradients: Sequence[Tensor]) -> list[Tensor]:
         factor = self._factor(self._scales.scaled_norm(gradients))

@@ -20,7 +20,7 @@ from sottovoce.corpora.wordvectors import WordVectors, read_word_vectors
 from sottovoce.deid import Deidentifier, LabelMap, Resources, Setting, Surrogates, mapping
 from sottovoce.deid.detect.detector import Gold
 from sottovoce.deid.replace import from_corpus
-from sottovoce.deid.replace.letters import canonical
+from sottovoce.deid.replace.forms import canonical
 from sottovoce.nlu.encoders.bert import Bert
 from sottovoce.nlu.encoders.tuning import Tuned, Tuning, tune
 from sottovoce.nlu.fit.settings import Settings

@@ -27,7 +27,7 @@ from sottovoce.deid.detect.labels import TYPES, LabelMap
 from sottovoce.deid.files.alignment import Offsets, Piece, apply_pieces, apply_to_text, realign
 from sottovoce.deid.files.fields import Fields
 from sottovoce.deid.replace import Cost, Mechanism, Scope, Vault
-from sottovoce.deid.replace.letters import canonical
+from sottovoce.deid.replace.forms import canonical
 from sottovoce.deid.replace.strategies import Resources, Setting, mechanism_for
 from sottovoce.deid.statement.derivation import Released, missed_by
 from sottovoce.deid.statement.release_statement import ReleaseStatement

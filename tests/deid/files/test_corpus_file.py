@@ -9,7 +9,7 @@ from sottovoce.deid import Deidentifier, Fields, LabelMap, Setting
 from sottovoce.deid.detect import Gold
 from sottovoce.deid.files.corpus_file import release_file
 from sottovoce.deid.files.manifest import verify, with_hash
-from sottovoce.deid.replace.corpus_surrogates import counted_surrogates, private_surrogates
+from sottovoce.deid.replace.counted import counted_surrogates, private_surrogates
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 

@@ -27,8 +27,8 @@ from sottovoce.cli.shared.reading import (
 from sottovoce.corpora import FORMATS
 from sottovoce.deid import Deidentifier, Fields, Setting, detector
 from sottovoce.deid.files.corpus_file import release_file
-from sottovoce.deid.files.examples import WARNING
 from sottovoce.deid.files.fields import POLICIES
+from sottovoce.deid.files.manifest import WARNING
 from sottovoce.deid.files.shards import release_shards
 from sottovoce.deid.replace.sources import SOURCES
 from sottovoce.deid.replace.strategies import STRATEGIES, parse_setting

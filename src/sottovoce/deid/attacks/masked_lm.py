@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sottovoce._transformers import quiet
 from sottovoce.deid.attacks.pairing import ReplacedValue
 from sottovoce.deid.attacks.reader import Attack
-from sottovoce.deid.replace.letters import canonical
+from sottovoce.deid.replace.forms import canonical
 from sottovoce.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from sottovoce.corpora import Span, Utterance, spans_of
 from sottovoce.deid.detect.crf.training import TaggerTraining, train
 from sottovoce.deid.detect.detector import Detector
 from sottovoce.deid.detect.labels import LabelMap
-from sottovoce.deid.replace.letters import canonical
+from sottovoce.deid.replace.forms import canonical
 from sottovoce.errors import InvalidInput
 
 CONFIDENCE = 0.95

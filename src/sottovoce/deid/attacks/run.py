@@ -23,7 +23,7 @@ from sottovoce.deid.attacks.reader import (
     reconstruct,
 )
 from sottovoce.deid.replace import public_surrogates
-from sottovoce.deid.replace.letters import canonical
+from sottovoce.deid.replace.forms import canonical
 from sottovoce.deid.replace.strategies import (
     STRATEGIES,
     Resources,

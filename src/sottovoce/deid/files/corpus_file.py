@@ -19,8 +19,7 @@ from typing import Any
 from sottovoce.corpora import Columns, Reader, Utterance, format_of, write
 from sottovoce.corpora.formats import TABLES
 from sottovoce.deid.deidentifier import Deidentifier
-from sottovoce.deid.files.examples import Examples
-from sottovoce.deid.files.manifest import manifest, write_manifest
+from sottovoce.deid.files.manifest import Examples, manifest, write_manifest
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import PRIVATE, SUFFIX, Run
 

@@ -1,8 +1,8 @@
 """Replacement of private values: mechanisms, one per file, and the surrogates they draw from."""
 
+from sottovoce.deid.replace.counted import PrivateHistogram
 from sottovoce.deid.replace.dates import DateShift
-from sottovoce.deid.replace.histogram import PrivateHistogram
-from sottovoce.deid.replace.kernel import Kernel
+from sottovoce.deid.replace.kernel import Kernel, WithinClass
 from sottovoce.deid.replace.mechanism import Cost, Mechanism, Scope, channel_epsilon
 from sottovoce.deid.replace.numbers import FormatPreserving
 from sottovoce.deid.replace.placeholders import Placeholder
@@ -11,7 +11,6 @@ from sottovoce.deid.replace.response import TruncatedResponse
 from sottovoce.deid.replace.semantic import SemanticExponential
 from sottovoce.deid.replace.surrogates import Surrogates, from_corpus, read_surrogates, uniform
 from sottovoce.deid.replace.vault import Consistent, Vault
-from sottovoce.deid.replace.within_class import WithinClass
 
 __all__ = [
     "Consistent",

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from sottovoce import _validate
 from sottovoce.corpora.synthetic import lexicon
-from sottovoce.deid.replace.letters import match_case
+from sottovoce.deid.replace.forms import match_case
 from sottovoce.deid.replace.mechanism import Cost, Scope
 from sottovoce.deid.replace.vault import Vault
 from sottovoce.privacy.noise import NoiseSource

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce import _validate
-from sottovoce.deid.replace.letters import canonical, match_case
+from sottovoce.deid.replace.forms import canonical, match_case
 from sottovoce.deid.replace.mechanism import Cost, Scope, form_assumptions
 from sottovoce.deid.replace.surrogates import Surrogates
 from sottovoce.errors import InvalidInput

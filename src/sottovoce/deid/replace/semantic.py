@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sottovoce import _validate
 from sottovoce.corpora.wordvectors import WordVectors
-from sottovoce.deid.replace.letters import canonical, match_case
+from sottovoce.deid.replace.forms import canonical, match_case
 from sottovoce.deid.replace.mechanism import Cost, Scope, form_assumptions
 from sottovoce.deid.replace.surrogates import Surrogates
 from sottovoce.errors import InvalidInput

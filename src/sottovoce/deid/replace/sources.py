@@ -1,16 +1,19 @@
-"""Registry of surrogate sources: where replacement lists come from."""
+"""Registry of surrogate sources: where replacement lists come from.
+
+What a third-party source says about its lists becomes an assumption of the guarantee.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sottovoce._registry import Registry
 from sottovoce.corpora import Utterance
 from sottovoce.deid.detect import Detector
-from sottovoce.deid.replace.corpus_surrogates import counted_surrogates, private_surrogates
+from sottovoce.deid.replace.counted import counted_surrogates, private_surrogates
 from sottovoce.deid.replace.surrogates import Surrogates, read_surrogates
-from sottovoce.deid.replace.third_party import mark_claims
 from sottovoce.errors import InvalidInput
+from sottovoce.privacy.facts import SurrogateSource
 from sottovoce.privacy.noise import NoiseSource
 
 
@@ -68,4 +71,31 @@ def surrogates_from(name: str, request: SourceRequest | None = None) -> dict[str
     module = SOURCES.origin(name)
     if module is None:
         return dict(lists)
-    return mark_claims(lists, name, module, saw_corpus=request.saw_corpus)
+    return _mark_claims(lists, name, module, saw_corpus=request.saw_corpus)
+
+
+def _mark_claims(
+    lists: Mapping[str, Surrogates], name: str, module: str, *, saw_corpus: bool
+) -> dict[str, Surrogates]:
+    """The lists of a registered source, with claims about their origin marked.
+
+    A source that read the corpus cannot declare its lists public.
+    """
+    who = f"the surrogate source {name} of {module}"
+    found = {}
+    for kind, listed in lists.items():
+        if not isinstance(listed, Surrogates):
+            raise InvalidInput(f"Expected Surrogates of {kind} from {who}, got {listed!r}.")
+        if saw_corpus and listed.origin is SurrogateSource.PUBLIC and not _paid(listed):
+            listed = replace(listed, origin=SurrogateSource.SAME_CORPUS)
+        claim = (
+            f"nothing private went into {who}"
+            if listed.origin is SurrogateSource.PUBLIC and not _paid(listed)
+            else f"{who} costs what it says"
+        )
+        found[kind] = replace(listed, assumptions=(*listed.assumptions, claim))
+    return found
+
+
+def _paid(listed: Surrogates) -> bool:
+    return listed.histogram.get("epsilon", 0.0) > 0

@@ -27,11 +27,11 @@ from sottovoce.deid.replace import (
     WithinClass,
     public_surrogates,
 )
+from sottovoce.deid.replace.forms import ATTRIBUTES
 from sottovoce.deid.replace.placeholders import REDACTED, exemplar
 from sottovoce.deid.replace.semantic import count_located
 from sottovoce.deid.replace.surrogates import by_rank
 from sottovoce.deid.replace.third_party import ThirdParty
-from sottovoce.deid.replace.within_class import ATTRIBUTES
 from sottovoce.errors import InvalidInput
 
 _NUMBERS = frozenset({"PHONE", "CARD", "MONEY", "ID", "IP"})

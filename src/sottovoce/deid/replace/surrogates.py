@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce import _validate
-from sottovoce.deid.replace.letters import canonical
+from sottovoce.deid.replace.forms import canonical
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.privacy.facts import SurrogateSource

@@ -1,17 +1,15 @@
-"""Third-party mechanisms and surrogate sources: their privacy claims are marked as claims.
+"""Third-party mechanisms: their privacy claims are marked as claims.
 
 Their privacy loss is not derived from a channel here. What they state becomes an assumption of the
 guarantee, with the name of the module. One that states nothing has no guarantee.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sottovoce.deid.replace.mechanism import Cost, Mechanism, Scope
-from sottovoce.deid.replace.surrogates import Surrogates
 from sottovoce.errors import InvalidInput
-from sottovoce.privacy.facts import SurrogateSource
 from sottovoce.privacy.noise import NoiseSource
 
 
@@ -75,30 +73,3 @@ def _stated(mechanism: Mechanism, who: str) -> Cost:
         # All fields at their defaults: no cost was stated.
         return replace(cost, why_none=f"{who} states no epsilon")
     return cost
-
-
-def mark_claims(
-    lists: Mapping[str, Surrogates], name: str, module: str, *, saw_corpus: bool
-) -> dict[str, Surrogates]:
-    """The lists of a registered source, with claims about their origin marked.
-
-    A source that read the corpus cannot declare its lists public.
-    """
-    who = f"the surrogate source {name} of {module}"
-    found = {}
-    for kind, listed in lists.items():
-        if not isinstance(listed, Surrogates):
-            raise InvalidInput(f"Expected Surrogates of {kind} from {who}, got {listed!r}.")
-        if saw_corpus and listed.origin is SurrogateSource.PUBLIC and not _paid(listed):
-            listed = replace(listed, origin=SurrogateSource.SAME_CORPUS)
-        claim = (
-            f"nothing private went into {who}"
-            if listed.origin is SurrogateSource.PUBLIC and not _paid(listed)
-            else f"{who} costs what it says"
-        )
-        found[kind] = replace(listed, assumptions=(*listed.assumptions, claim))
-    return found
-
-
-def _paid(listed: Surrogates) -> bool:
-    return listed.histogram.get("epsilon", 0.0) > 0

@@ -20,7 +20,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sottovoce import _validate
-from sottovoce.deid.replace.letters import canonical, match_case
+from sottovoce.deid.replace.forms import canonical, match_case
 from sottovoce.deid.replace.mechanism import Cost, Scope, source_cost
 from sottovoce.deid.replace.surrogates import Surrogates
 from sottovoce.errors import InvalidInput

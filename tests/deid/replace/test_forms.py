@@ -10,8 +10,8 @@ from sottovoce.corpora.synthetic import lexicon
 from sottovoce.deid import Deidentifier, Resources, Setting
 from sottovoce.deid.detect import Gazetteer
 from sottovoce.deid.replace import Surrogates, WithinClass, channel_epsilon, from_corpus, uniform
+from sottovoce.deid.replace.forms import _FEMININE, _MASCULINE, gender, number
 from sottovoce.deid.replace.strategies import mechanism_for
-from sottovoce.deid.replace.within_class import _FEMININE, _MASCULINE, gender, number
 from sottovoce.errors import InvalidInput
 
 NAMES = Surrogates(

@@ -4,8 +4,8 @@ import io
 import pytest
 
 from sottovoce.corpora import Columns, Utterance
-from sottovoce.corpora.delimited import delimited_header, delimited_row, read_delimited
 from sottovoce.corpora.lines import LINE_LIMIT, Problems
+from sottovoce.corpora.tables import delimited_header, delimited_row, read_delimited
 from sottovoce.errors import InvalidInput
 
 

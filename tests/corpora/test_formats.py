@@ -11,10 +11,15 @@ from tests.corpora.strategies import utterances
 
 from sottovoce.corpora import Columns, Utterance, format_of, read, write
 from sottovoce.corpora.conll import conll_block, read_conll
-from sottovoce.corpora.delimited import delimited_header, delimited_row, read_delimited
 from sottovoce.corpora.jsonl import jsonl_line, read_jsonl, spans_line
 from sottovoce.corpora.lines import LINE_LIMIT, Problems
-from sottovoce.corpora.parquet import read_parquet, write_parquet
+from sottovoce.corpora.tables import (
+    delimited_header,
+    delimited_row,
+    read_delimited,
+    read_parquet,
+    write_parquet,
+)
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
 

@@ -9,7 +9,7 @@ from pyarrow import parquet
 
 from sottovoce.corpora import Columns, Utterance, read, write
 from sottovoce.corpora.lines import Problems
-from sottovoce.corpora.parquet import ROWS_IN_BATCH, read_parquet
+from sottovoce.corpora.tables import ROWS_IN_BATCH, read_parquet
 from sottovoce.errors import InvalidInput
 
 

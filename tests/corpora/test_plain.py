@@ -3,8 +3,8 @@ import io
 import pytest
 
 from sottovoce.corpora import Utterance
+from sottovoce.corpora.jsonl import plain_line, read_plain
 from sottovoce.corpora.lines import LINE_LIMIT, Problems
-from sottovoce.corpora.plain import plain_line, read_plain
 from sottovoce.errors import InvalidInput
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.errors import InvalidInput
-from sottovoce.io.staging import find, settle, write_together
+from sottovoce.io.atomic import find, settle, write_together
 
 OLD, NEW = {"a": b"old", "b": b"old"}, {"a": b"new", "b": b"new"}
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from starlette.testclient import TestClient
 from tests.conftest import RunCli
 
-from sottovoce.cli.epsilon.group import epsilon as command
+from sottovoce.cli.epsilon import epsilon as command
 from sottovoce.serve.epsilon import Deid, Federate, Training
 
 RECIPES: list[dict[str, Any]] = [

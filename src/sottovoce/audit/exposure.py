@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from sottovoce import _validate
 from sottovoce.audit import _checks
-from sottovoce.audit.bounds.counts import Interval, clopper_pearson
+from sottovoce.audit.bounds.lower_bound import Interval, clopper_pearson
 from sottovoce.corpora import Utterance
 from sottovoce.corpora.records import OUTSIDE
 from sottovoce.errors import InvalidInput

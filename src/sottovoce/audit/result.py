@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from sottovoce.audit import _checks
 from sottovoce.audit.bounds import LowerBound
-from sottovoce.audit.bounds.counts import Interval
+from sottovoce.audit.bounds.lower_bound import Interval
 from sottovoce.audit.duplicates import LeftOut
 from sottovoce.audit.exposure import Exposure
 from sottovoce.audit.roc import LOW_RATES, Curve, Rate, auc, auc_interval, curve, rate_at

@@ -16,7 +16,7 @@ from scipy.special import expit, logit, ndtri
 from sottovoce import _validate
 from sottovoce.audit import _checks
 from sottovoce.audit._checks import Scores
-from sottovoce.audit.bounds.counts import Interval, clopper_pearson
+from sottovoce.audit.bounds.lower_bound import Interval, clopper_pearson
 
 LOW_RATES = (0.001, 0.01)
 

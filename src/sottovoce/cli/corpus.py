@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, progress, track
-from sottovoce.cli.shared.named import Named
+from sottovoce.cli.shared.options import Named
 from sottovoce.cli.shared.reading import (
     BY_NAME,
     losses_of,
@@ -18,10 +18,10 @@ from sottovoce.cli.shared.reading import (
     reading_options,
 )
 from sottovoce.corpora import FORMATS, PARTS, Columns, Split, Tally, format_of, shared, write
-from sottovoce.corpora.columns import FIELDS
 from sottovoce.corpora.formats import SUFFIXES, TABLES
 from sottovoce.corpora.jsonl import jsonl_line
 from sottovoce.corpora.splits import SALT, By, parse_ratios
+from sottovoce.corpora.tables import FIELDS
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import outputs
 

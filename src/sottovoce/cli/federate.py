@@ -9,10 +9,8 @@ from typing import Any
 import click
 
 from sottovoce.cli.lm import load_vocabulary
-from sottovoce.cli.shared.console import json_option, print_json, progress
-from sottovoce.cli.shared.deprecated import deprecated_option
-from sottovoce.cli.shared.named import Named
-from sottovoce.cli.shared.statements import print_statement
+from sottovoce.cli.shared.console import json_option, print_json, print_statement, progress
+from sottovoce.cli.shared.options import Named, deprecated_option
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import PRIVATE, Run
 from sottovoce.personalize.federated.counting import Caps, Counting

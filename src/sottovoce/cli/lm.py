@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, progress
-from sottovoce.cli.shared.deprecated import deprecated_option
+from sottovoce.cli.shared.options import deprecated_option
 from sottovoce.corpora.lines import LINE_LIMIT, Problems, open_bytes, text_lines
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.language_model import (

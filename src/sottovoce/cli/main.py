@@ -8,7 +8,7 @@ import click
 
 from sottovoce import __version__
 from sottovoce._extras import explained
-from sottovoce.cli.shared.plugins import plugin_option
+from sottovoce.cli.shared.options import plugin_option
 from sottovoce.errors import SottovoceError
 
 VERBS: Mapping[str, str] = {
@@ -16,7 +16,7 @@ VERBS: Mapping[str, str] = {
     "corpus": "sottovoce.cli.corpus:corpus",
     "deid": "sottovoce.cli.deid.group:deid",
     "demo": "sottovoce.cli.demo:demo",
-    "epsilon": "sottovoce.cli.epsilon.group:epsilon",
+    "epsilon": "sottovoce.cli.epsilon:epsilon",
     "evaluate": "sottovoce.cli.evaluate:evaluate",
     "federate": "sottovoce.cli.federate:federate",
     "ledger": "sottovoce.cli.ledger:ledger",

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, printable, progress
-from sottovoce.cli.shared.named import Named
+from sottovoce.cli.shared.options import Named
 from sottovoce.corpora import FORMATS, Utterance, read
-from sottovoce.corpora.jsonl import dump_object, read_jsonl
+from sottovoce.corpora.jsonl import dump_object, read_jsonl, read_plain
 from sottovoce.corpora.lines import LINE_LIMIT, STANDARD_STREAM, Problems, name_of, open_bytes
-from sottovoce.corpora.plain import read_plain
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.nlu.parses import parse_of, utterance_of

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json
-from sottovoce.cli.shared.deprecated import deprecated_option
-from sottovoce.cli.shared.training_progress import steps_bar, stopping
+from sottovoce.cli.shared.options import deprecated_option
+from sottovoce.cli.shared.training import steps_bar, stopping
 from sottovoce.errors import InvalidInput
 
 CHECKPOINT, RECORD = "checkpoint.pt", "pretraining.json"

@@ -9,8 +9,7 @@ import click
 
 from sottovoce.cli.lm import load_vocabulary
 from sottovoce.cli.shared.console import json_option, print_json
-from sottovoce.cli.shared.deprecated import deprecated_option
-from sottovoce.cli.shared.named import Named
+from sottovoce.cli.shared.options import Named, deprecated_option
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.io.run import Run, header

@@ -8,12 +8,13 @@ import click
 
 from sottovoce.cli.shared.canaries import check_canaries, plant
 from sottovoce.cli.shared.console import json_option, print_json
-from sottovoce.cli.shared.training_options import (
+from sottovoce.cli.shared.training import (
     search_cost_from,
     settings_from,
     settings_options,
+    steps_bar,
+    stopping,
 )
-from sottovoce.cli.shared.training_progress import steps_bar, stopping
 from sottovoce.corpora.splits import By, Parts, Split, load_parts, parse_ratios
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import Run
@@ -142,7 +143,7 @@ def train(
 
 def print_run(run: dict[str, Any], folder: Path) -> None:
     """Print the scores and the guarantee of a finished run."""
-    from sottovoce.cli.shared.statements import print_scores, print_statement
+    from sottovoce.cli.shared.console import print_scores, print_statement
     from sottovoce.nlu.fit.recipes import QUICK_NOTE, is_quick
     from sottovoce.privacy.guarantee import Claim, Guarantee, Statement
 

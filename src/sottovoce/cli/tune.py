@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, progress
-from sottovoce.cli.shared.deprecated import deprecated_option
-from sottovoce.cli.shared.training_options import settings_from, settings_options
+from sottovoce.cli.shared.options import deprecated_option
+from sottovoce.cli.shared.training import settings_from, settings_options
 from sottovoce.corpora.splits import By, Split, load_parts, parse_ratios
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output

@@ -11,10 +11,8 @@ from typing import BinaryIO, Literal
 
 from sottovoce import _validate
 from sottovoce._registry import Registry
-from sottovoce.corpora.columns import Columns
 from sottovoce.corpora.conll import conll_block, read_conll
-from sottovoce.corpora.delimited import delimited_header, delimited_row, read_delimited
-from sottovoce.corpora.jsonl import jsonl_line, read_jsonl, spans_line
+from sottovoce.corpora.jsonl import jsonl_line, plain_line, read_jsonl, read_plain, spans_line
 from sottovoce.corpora.lines import (
     LINE_LIMIT,
     STANDARD_STREAM,
@@ -24,11 +22,17 @@ from sottovoce.corpora.lines import (
     open_bytes,
     write_each,
 )
-from sottovoce.corpora.parquet import read_parquet, write_parquet
-from sottovoce.corpora.plain import plain_line, read_plain
 from sottovoce.corpora.rasa import SUFFIXES as RASA_SUFFIXES
 from sottovoce.corpora.rasa import read_rasa
 from sottovoce.corpora.records import Utterance
+from sottovoce.corpora.tables import (
+    Columns,
+    delimited_header,
+    delimited_row,
+    read_delimited,
+    read_parquet,
+    write_parquet,
+)
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
 

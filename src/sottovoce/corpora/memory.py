@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from sottovoce import _validate
-from sottovoce.corpora.columns import FIELDS, Columns
 from sottovoce.corpora.formats import read
 from sottovoce.corpora.lines import Problems
-from sottovoce.corpora.massive import is_massive
 from sottovoce.corpora.objects import accept
+from sottovoce.corpora.published import is_massive
 from sottovoce.corpora.records import Utterance
 from sottovoce.corpora.splits import (
     PART_ALIASES,
@@ -25,6 +24,7 @@ from sottovoce.corpora.splits import (
     partitioned,
     split_up,
 )
+from sottovoce.corpora.tables import FIELDS, Columns
 from sottovoce.errors import InvalidInput
 
 NAME = "data"

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from sottovoce.corpora.lines import Problems
-from sottovoce.corpora.massive import from_massive, is_massive
+from sottovoce.corpora.published import from_massive, from_slurp, is_massive, is_slurp
 from sottovoce.corpora.records import OUTSIDE, Utterance, check_bio, is_role, repair_bio
-from sottovoce.corpora.slurp import from_slurp, is_slurp
 from sottovoce.corpora.spans import Span, from_spans, spans_of, token_offsets
 from sottovoce.errors import InvalidInput
 

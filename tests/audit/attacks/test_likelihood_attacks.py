@@ -15,7 +15,7 @@ from sottovoce.audit.attacks import (
     membership_attacks,
     rmia,
 )
-from sottovoce.audit.attacks.likelihood_ratio import ENOUGH_MODELS
+from sottovoce.audit.attacks.score_attacks import ENOUGH_MODELS
 from sottovoce.audit.result import strongest
 from sottovoce.audit.roc import auc
 from sottovoce.audit.scoring import log_odds

@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import minimize
 
 from sottovoce.audit.attacks import ShadowAttack, sorted_features
-from sottovoce.audit.attacks.logistic import Logistic
+from sottovoce.audit.attacks.shadow import Logistic
 from sottovoce.audit.roc import auc
 from sottovoce.errors import InvalidInput
 

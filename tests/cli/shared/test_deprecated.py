@@ -3,7 +3,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sottovoce.cli.main import LazyVerbs, sottovoce
-from sottovoce.cli.shared.deprecated import deprecated_option
+from sottovoce.cli.shared.options import deprecated_option
 from sottovoce.errors import InvalidInput
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sottovoce.corpora.synthetic.draws import GOLDEN, Numbers, mix
-from sottovoce.corpora.synthetic.people import People
+from sottovoce.corpora.synthetic.stream import People
 
 DRAWS = 40_000
 FRESH: Numbers = mix(np.arange(1, DRAWS + 1, dtype=np.uint64) * GOLDEN)

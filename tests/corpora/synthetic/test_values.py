@@ -8,8 +8,7 @@ import pytest
 from sottovoce.corpora.synthetic import LEXICONS, lexicon
 from sottovoce.corpora.synthetic.draws import GOLDEN, mix
 from sottovoce.corpora.synthetic.kinds import KINDS, PARTS
-from sottovoce.corpora.synthetic.lexicon import FILES
-from sottovoce.corpora.synthetic.values import Values
+from sottovoce.corpora.synthetic.lexicon import FILES, Values
 from sottovoce.errors import InvalidInput
 
 NUMBERS = mix(np.arange(1, 2001, dtype=np.uint64) * GOLDEN).tolist()

@@ -7,7 +7,7 @@ import torch
 from tests.nlu.tiny import UTTERANCES, tiny_bert
 
 from sottovoce.errors import InvalidInput
-from sottovoce.io.staging import write_together
+from sottovoce.io.atomic import write_together
 from sottovoce.nlu.encoders.bert import save_encoder
 from sottovoce.nlu.encoders.whitening import ReadoutPlan, Whitening
 from sottovoce.nlu.pretraining import fit_readout, has_readout, load_readout, readout_files

@@ -11,8 +11,7 @@ from tests.privacy.noise.fixed import FixedWords
 
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource, keep_or_replace, randomised_response
-from sottovoce.privacy.noise._coin import ALWAYS, threshold
-from sottovoce.privacy.noise.response import lie_probability
+from sottovoce.privacy.noise.discrete import ALWAYS, lie_probability, threshold
 
 EXTREMES = [0, 1, 2**63 - 1, 2**63, 2**64 - 1]
 

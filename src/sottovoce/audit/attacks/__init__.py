@@ -1,7 +1,5 @@
 """Membership inference attacks on scores; higher attack scores mean more likely a member."""
 
-from sottovoce.audit.attacks.likelihood_ratio import lira, lira_offline
-from sottovoce.audit.attacks.loss import loss_attack
 from sottovoce.audit.attacks.membership import (
     ATTACKS,
     Attack,
@@ -9,7 +7,7 @@ from sottovoce.audit.attacks.membership import (
     membership_attacks,
 )
 from sottovoce.audit.attacks.references import ReferenceScores, train_references
-from sottovoce.audit.attacks.relative_odds import rmia
+from sottovoce.audit.attacks.score_attacks import lira, lira_offline, loss_attack, rmia
 from sottovoce.audit.attacks.shadow import ShadowAttack, sorted_features
 
 __all__ = [

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sottovoce._registry import Registry
 from sottovoce.audit import _checks
 from sottovoce.audit._checks import Scores
-from sottovoce.audit.attacks import likelihood_ratio, loss, relative_odds
+from sottovoce.audit.attacks import score_attacks
 from sottovoce.audit.attacks.references import ReferenceScores
 from sottovoce.audit.result import AttackOutcome, measure_all
 from sottovoce.audit.scoring import ScoringFunction, log_probabilities
@@ -44,20 +44,22 @@ class MembershipAttack:
 def _lira(target: Scores, references: ReferenceScores | None) -> Mapping[str, ArrayLike]:
     assert references is not None
     return {
-        likelihood_ratio.ONLINE: likelihood_ratio.lira(target, references),
-        likelihood_ratio.OFFLINE: likelihood_ratio.lira_offline(target, references),
+        score_attacks.ONLINE: score_attacks.lira(target, references),
+        score_attacks.OFFLINE: score_attacks.lira_offline(target, references),
     }
 
 
 def _rmia(target: Scores, references: ReferenceScores | None) -> Mapping[str, ArrayLike]:
     assert references is not None
-    return {relative_odds.NAME: relative_odds.rmia(target, references)}
+    return {score_attacks.RMIA: score_attacks.rmia(target, references)}
 
 
 ATTACKS: Registry[MembershipAttack] = Registry(
     "attack",
     {
-        "loss": MembershipAttack(lambda target, _: {loss.NAME: loss.loss_attack(target)}),
+        "loss": MembershipAttack(
+            lambda target, _: {score_attacks.LOSS: score_attacks.loss_attack(target)}
+        ),
         "lira": MembershipAttack(_lira, needs_references=True),
         "rmia": MembershipAttack(_rmia, needs_references=True),
     },

@@ -1,14 +1,13 @@
 """Lower bounds on epsilon from the outcome of an attack."""
 
-from sottovoce.audit.bounds.counts import (
+from sottovoce.audit.bounds.lower_bound import (
     Interval,
+    LowerBound,
     clopper_pearson,
     clopper_pearson_bound,
     gaussian_bound,
 )
-from sottovoce.audit.bounds.lower_bound import LowerBound
-from sottovoce.audit.bounds.one_run import one_run_bound, p_value
-from sottovoce.audit.bounds.one_run_gaussian import one_run_gaussian_bound
+from sottovoce.audit.bounds.one_run import one_run_bound, one_run_gaussian_bound, p_value
 
 __all__ = [
     "Interval",

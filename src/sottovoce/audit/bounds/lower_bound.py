@@ -2,15 +2,26 @@
 
 A lower bound is evidence *against* a guarantee, never for one: a bound of 0 means that this attack,
 with this many guesses, showed nothing.
+
+Lower bounds on epsilon from counts of correct and wrong guesses on independent runs or records.
+
+With a threshold fixed in advance, the false positive and false negative rates each have a one-sided
+Clopper-Pearson limit at half of 1 - confidence. Any (epsilon, delta)-private training has
+1 - FNR <= e^epsilon FPR + delta, and the same with the rates exchanged; a mu-Gaussian-DP one has
+mu >= Phi^-1(1 - FPR) - Phi^-1(FNR) (Nasr et al. 2023).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
+
+from scipy.special import betaincinv, ndtri
 
 from sottovoce import _validate
 from sottovoce.audit import _checks
 from sottovoce.errors import CannotAccount, InvalidInput
+from sottovoce.privacy.accountants import gaussian
 from sottovoce.privacy.guarantee import (
     Guarantee,
     Relation,
@@ -115,3 +126,121 @@ class LowerBound:
             raise
         except (KeyError, TypeError, AttributeError, ValueError) as problem:
             raise InvalidInput(f"Expected a lower bound in JSON, but {problem!r}.") from problem
+
+
+METHOD = "Clopper-Pearson"
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
+
+
+def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
+    """The exact two-sided interval of a probability; each side errs with half of 1 - confidence.
+
+    >>> low, high = clopper_pearson(20, 500)
+    >>> round(low, 4), round(high, 4)
+    (0.0246, 0.0611)
+    """
+    _validate.at_least_one("trials", trials)
+    _checks.part_of("successes", successes, "trials", trials)
+    tail = (1 - _checks.confidence(confidence)) / 2
+    failures = trials - successes
+    low = float(betaincinv(successes, failures + 1, tail)) if successes else 0.0
+    high = float(betaincinv(successes + 1, failures, 1 - tail)) if failures else 1.0
+    return Interval(low, high)
+
+
+def clopper_pearson_bound(
+    *,
+    true_positives: int,
+    members: int,
+    false_positives: int,
+    non_members: int,
+    delta: float,
+    confidence: float = 0.95,
+) -> LowerBound:
+    """Lower bound on epsilon from these counts, for any mechanism.
+
+    >>> bound = clopper_pearson_bound(true_positives=450, members=500, false_positives=20,
+    ...                               non_members=500, delta=1e-5)
+    >>> round(bound.epsilon, 6)
+    2.656261
+    """
+    _validate.delta(delta)
+    counts = Counts(true_positives, members, false_positives, non_members)
+    missed, false = counts.worst_rates(confidence)
+    return LowerBound(
+        epsilon=max(
+            0.0, _log_ratio(1 - missed - delta, false), _log_ratio(1 - false - delta, missed)
+        ),
+        delta=delta,
+        confidence=confidence,
+        method=METHOD,
+        evidence=str(counts),
+    )
+
+
+def gaussian_bound(
+    *,
+    true_positives: int,
+    members: int,
+    false_positives: int,
+    non_members: int,
+    delta: float,
+    confidence: float = 0.95,
+) -> LowerBound:
+    """Lower bound on epsilon from these counts, for a Gaussian mechanism; tighter if it is large.
+
+    >>> bound = gaussian_bound(true_positives=450, members=500, false_positives=20,
+    ...                        non_members=500, delta=1e-5)
+    >>> round(bound.mu, 6), round(bound.epsilon, 4)
+    (2.673351, 14.3801)
+    """
+    _validate.delta(delta)
+    if delta == 0:
+        raise InvalidInput("Expected delta > 0: Gaussian noise has no pure epsilon, got 0.")
+    counts = Counts(true_positives, members, false_positives, non_members)
+    missed, false = counts.worst_rates(confidence)
+    # An upper limit of 1 (no member was found) is no evidence, and its quantile is infinite.
+    mu = max(0.0, float(-ndtri(false) - ndtri(missed))) if max(missed, false) < 1 else 0.0
+    return LowerBound(
+        epsilon=gaussian.epsilon_of(mu, delta),
+        delta=delta,
+        confidence=confidence,
+        method=f"{METHOD} for Gaussian mechanisms",
+        evidence=str(counts),
+        mu=mu,
+    )
+
+
+class Counts(NamedTuple):
+    """Numbers of members and non-members, and of those that were called members."""
+
+    true_positives: int
+    members: int
+    false_positives: int
+    non_members: int
+
+    def worst_rates(self, confidence: float) -> tuple[float, float]:
+        """Upper limits of the false negative and false positive rates that hold jointly."""
+        _validate.at_least_one("members", self.members)
+        _validate.at_least_one("non-members", self.non_members)
+        _checks.part_of("true positives", self.true_positives, "members", self.members)
+        _checks.part_of("false positives", self.false_positives, "non-members", self.non_members)
+        missed = self.members - self.true_positives
+        return (
+            clopper_pearson(missed, self.members, confidence).high,
+            clopper_pearson(self.false_positives, self.non_members, confidence).high,
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.true_positives} of {self.members} members and {self.false_positives} of "
+            f"{self.non_members} non-members were called members"
+        )
+
+
+def _log_ratio(above: float, below: float) -> float:
+    return math.log(above / below) if above > 0 else 0.0

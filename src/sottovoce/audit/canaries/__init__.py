@@ -1,6 +1,5 @@
 """Canaries: records included in training by a secret fair coin, and bounds from guessing it."""
 
-from sottovoce.audit.canaries.coins import fair_coins
 from sottovoce.audit.canaries.gradient import (
     DiracCanaries,
     GradientCanaries,
@@ -8,9 +7,10 @@ from sottovoce.audit.canaries.gradient import (
     gradient_scores,
 )
 from sottovoce.audit.canaries.one_run import Family, independent_canaries_audit, one_run_audit
-from sottovoce.audit.canaries.pairs import CanaryPairs
 from sottovoce.audit.canaries.text import (
+    CanaryPairs,
     TextCanaries,
+    fair_coins,
     read_canaries,
     text_canaries,
     write_canaries,

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sottovoce import _validate
 from sottovoce.audit import _checks
 from sottovoce.audit._checks import Flags, Scores
-from sottovoce.audit.canaries.coins import fair_coins
+from sottovoce.audit.canaries.text import fair_coins
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource, gaussian
 

@@ -1,7 +1,17 @@
-"""Text canaries: utterances of random words with a random intent, included by a fair coin.
+"""Text canaries, alone or in pairs, included by a fair coin.
+
+Fair coins from a `NoiseSource`, which decide which canaries are included.
+
+Text canaries: utterances of random words with a random intent, included by a fair coin.
 
 A model can only label such an utterance correctly by memorising it or by chance: its words carry no
 information about its intent.
+
+Canary pairs: the coin decides which of two canaries is included.
+
+A guarantee under replace-one (shuffled or fixed batches) does not cover adding a record, so
+canaries that are in or out cannot refute it. In a pair, one canary replaces the other, the size of
+the training data is the same either way, and the bound holds under replace-one.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -14,13 +24,24 @@ import numpy as np
 from sottovoce import _validate
 from sottovoce.audit import _checks
 from sottovoce.audit._checks import Flags, Scores
-from sottovoce.audit.canaries.coins import fair_coins
 from sottovoce.audit.scoring import ScoringFunction, log_probabilities
 from sottovoce.corpora import Utterance, read, write
 from sottovoce.corpora.records import OUTSIDE
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.guarantee import Relation
 from sottovoce.privacy.noise import NoiseSource
+
+
+def fair_coins(count: int, source: NoiseSource) -> Flags:
+    """One independent fair coin per canary; an audit relies on no other randomness.
+
+    >>> coins = fair_coins(1000, NoiseSource.seeded(1))
+    >>> coins.dtype.name, bool(400 < coins.sum() < 600)
+    ('bool', True)
+    """
+    coins: Flags = (source.words(count) & np.uint64(1)).astype(np.bool_)
+    return coins
+
 
 # Minimum number of possible utterances per canary, so that no two are nearly the same.
 ROOM = 1000
@@ -132,3 +153,48 @@ def _distinct_texts(
             taken.add(text)
             texts.append(text)
     return texts
+
+
+@dataclass(frozen=True, eq=False)
+class CanaryPairs:
+    """Two canaries per coin: heads includes the first, tails the second.
+
+    >>> from sottovoce.audit.canaries import text_canaries
+    >>> from sottovoce.privacy.noise import NoiseSource
+    >>> pairs = CanaryPairs.of(text_canaries(100, vocabulary=["a", "b", "c", "d"], length=10,
+    ...                                      intents=["x", "y"], source=NoiseSource()))
+    >>> len(pairs.chosen()), pairs.included.shape, str(pairs.relation)
+    (50, (50,), 'replace-one')
+    """
+
+    first: tuple[Utterance, ...]
+    second: tuple[Utterance, ...]
+    included: Flags
+
+    relation: ClassVar[Relation] = Relation.REPLACE_ONE
+
+    @classmethod
+    def of(cls, canaries: TextCanaries) -> "CanaryPairs":
+        """Pair the canaries; the coin of the first of each pair decides for both."""
+        if len(canaries.utterances) % 2:
+            raise InvalidInput(
+                f"Expected an even number of canaries to pair up, got {len(canaries.utterances)}."
+            )
+        return cls(
+            canaries.utterances[::2], canaries.utterances[1::2], canaries.included[::2].copy()
+        )
+
+    def chosen(self) -> list[Utterance]:
+        """The canaries to train on, one of each pair."""
+        return [
+            heads if coin else tails
+            for heads, tails, coin in zip(
+                self.first, self.second, self.included.tolist(), strict=True
+            )
+        ]
+
+    def scores(self, score: ScoringFunction[Utterance]) -> Scores:
+        """Log-probability of the first canary of each pair minus that of the second."""
+        heads = log_probabilities(score(self.first), len(self.first))
+        tails = log_probabilities(score(self.second), len(self.second))
+        return heads - tails

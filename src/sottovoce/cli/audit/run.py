@@ -15,8 +15,7 @@ import click
 
 from sottovoce.cli.shared.canaries import planted
 from sottovoce.cli.shared.console import json_option, print_json, progress
-from sottovoce.cli.shared.deprecated import deprecated_option
-from sottovoce.cli.shared.named import Named
+from sottovoce.cli.shared.options import Named, deprecated_option
 from sottovoce.corpora import Utterance
 from sottovoce.corpora.splits import By, Parts, Split, load_parts, parse_ratios
 from sottovoce.errors import InvalidInput

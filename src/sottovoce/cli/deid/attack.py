@@ -8,7 +8,7 @@ import click
 
 from sottovoce.cli.deid.options import chosen_labels, detector_options, labels_option
 from sottovoce.cli.shared.console import json_option, print_json, track
-from sottovoce.cli.shared.named import Named
+from sottovoce.cli.shared.options import Named
 from sottovoce.cli.shared.reading import open_corpus, reading_options
 from sottovoce.deid import detector
 from sottovoce.deid.attacks.masked_lm import MaskedModel

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sottovoce.cli.shared.deprecated import deprecated_option
+from sottovoce.cli.shared.options import deprecated_option
 from sottovoce.corpora import Reader
 from sottovoce.deid import MAPPINGS, LabelMap, Resources, Vault, mapping, read_labels
 from sottovoce.deid.detect import DETECTORS, Combination, Evaluation

@@ -16,7 +16,7 @@ from sottovoce.cli.deid.options import (
     vault_of,
 )
 from sottovoce.cli.shared.console import json_option, print_json, track
-from sottovoce.cli.shared.named import Named
+from sottovoce.cli.shared.options import Named
 from sottovoce.cli.shared.reading import (
     BY_NAME,
     losses_of,

@@ -10,9 +10,9 @@ from sottovoce.corpora.synthetic.domains import domain_of
 from sottovoce.corpora.synthetic.draws import Numbers, Shares, cumulative, key
 from sottovoce.corpora.synthetic.grammar import Phrase, expand
 from sottovoce.corpora.synthetic.kinds import KINDS, PARTS
+from sottovoce.corpora.synthetic.lexicon import Values
 from sottovoce.corpora.synthetic.schema import MOODS, Domain, DomainSchema, Intent, SlotType
 from sottovoce.corpora.synthetic.speech import Words, agree, leads, tails
-from sottovoce.corpora.synthetic.values import Values
 from sottovoce.errors import InvalidInput
 
 MOST_HOLES = 5

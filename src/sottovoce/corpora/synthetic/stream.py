@@ -1,4 +1,14 @@
-"""Generate utterances of a domain as a stream or as a file.
+"""Users of a synthetic corpus, and their utterances as a stream or as a file.
+
+The users of a synthetic corpus: their activity, and their recurring values (habits).
+
+Activity is Zipf-like: the user of activity rank r speaks with probability proportional to
+1 / (r + 1), and ranks are assigned to users in shuffled order. A habit is a number that depends on
+the user, the purpose and the rank of the habit, but not on the utterance: the third contact of a
+user is the same number, hence the same contact, each time. Habits are drawn from the same lists as
+other values, so they change how values recur within a user, but not their overall frequencies.
+
+Generate utterances of a domain as a stream or as a file.
 
 `_rendered` makes utterances as plain strings (text and labels, words parted by spaces); `generate`
 turns them into `Utterance`s and `write_jsonl` into lines of JSON, so the two cannot disagree.
@@ -10,16 +20,58 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from sottovoce._validate import at_least_one, one_of
 from sottovoce.corpora.records import Utterance
 from sottovoce.corpora.synthetic.carriers import MOST_HOLES, Carrier, catalogue
 from sottovoce.corpora.synthetic.domains import NAMES
-from sottovoce.corpora.synthetic.draws import GOLDEN, key, mix, unit
-from sottovoce.corpora.synthetic.people import People
+from sottovoce.corpora.synthetic.draws import GOLDEN, Numbers, Shares, cumulative, key, mix, unit
 from sottovoce.corpora.synthetic.speech import PLACES, agree, repair, stumble
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
+
+ACTIVITY_SHIFT = 1.0
+
+Users = npt.NDArray[np.int64]
+
+
+class People:
+    """The users of a corpus, in 16 bytes of memory per user."""
+
+    def __init__(self, users: int, key: int) -> None:
+        self.key = np.array([key], dtype=np.uint64)
+        order = np.arange(users, dtype=np.uint64)
+        self.by_rank: Users = np.argsort(mix((order + np.uint64(1)) * GOLDEN + self.key))
+        self.activity: Shares = cumulative(1 / (np.arange(1, users + 1) + ACTIVITY_SHIFT))
+
+    def speakers(self, numbers: Numbers) -> Users:
+        """One user per number, sampled by activity."""
+        ranks = np.searchsorted(self.activity, unit(numbers), side="right")
+        chosen: Users = self.by_rank[ranks]
+        return chosen
+
+    def habitual(
+        self,
+        users: Users,
+        fresh: Numbers,
+        *,
+        purpose: Numbers,
+        own: npt.NDArray[np.float64] | float,
+        recurrence: npt.NDArray[np.float64] | float,
+    ) -> Numbers:
+        """Replace the fraction `recurrence` of the fresh numbers by one of about `own` habits.
+
+        Low ranks are more frequent: the rank is own * u**2 for uniform u, so that the first of
+        nine habits has probability 1/3.
+        """
+        choice = mix(fresh + self.key)
+        fraction = unit(choice << np.uint64(20))
+        rank = (fraction * fraction * own).astype(np.uint64)
+        person = mix((users.astype(np.uint64) + np.uint64(1)) * GOLDEN ^ self.key)
+        habit = mix(mix(person ^ purpose) + rank * GOLDEN)
+        return np.where(unit(choice) < recurrence, habit, fresh)
+
 
 BLOCK = 4096
 STUMBLES = 0.06  # fraction of utterances with a filler or a false start

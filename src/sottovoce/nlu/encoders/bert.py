@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from sottovoce import _validate
 from sottovoce._transformers import quiet
 from sottovoce.errors import InvalidInput
-from sottovoce.io.staging import VALID, settle, write_together
+from sottovoce.io.atomic import VALID, settle, write_together
 from sottovoce.nlu.encoders.base import Encoded, Encoder, Prepared
 from sottovoce.nlu.encoders.pieces import Pieces, SpecialTokens
 from sottovoce.nlu.encoders.tuning import merged_state

@@ -17,8 +17,8 @@ from typing import Any
 from sottovoce.corpora import Utterance, read
 from sottovoce.corpora.splits import load_parts
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import find, settle, write_together
 from sottovoce.io.run import header
-from sottovoce.io.staging import find, settle, write_together
 from sottovoce.nlu.encoders.bert import Bert, Summary, save_encoder
 from sottovoce.nlu.encoders.whitening import Readout, ReadoutPlan
 from sottovoce.nlu.fit.loop import Progress

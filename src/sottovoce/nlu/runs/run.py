@@ -27,8 +27,8 @@ from torch import Tensor
 
 from sottovoce import __version__
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import find, write_together
 from sottovoce.io.run import PRIVATE, Run
-from sottovoce.io.staging import find, write_together
 from sottovoce.nlu.encoders.tuning import merged_state
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.runs.card import AUDIT, CARD, CONFIG, RUN, model_card, published

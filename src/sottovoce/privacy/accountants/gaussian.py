@@ -5,13 +5,24 @@ A release with mu = sensitivity / standard deviation satisfies (epsilon, delta) 
 and releases compose as mu = sqrt(sum mu_t^2). Written with a = epsilon/mu - mu/2 the second term is
 phi(a) times Mills' ratio of a + mu, which neither overflows nor cancels: it is accurate from
 epsilon 1e-6 to 1e25.
+
+The privacy loss distribution of one Gaussian release on a Poisson sample.
+
+With P = (1-q) N(0, z^2) + q N(-1, z^2) and Q = N(0, z^2), removing a unit turns P into Q and adding
+one turns Q into P. Both hockey-stick divergences are closed forms in the normal distribution
+function, evaluated here on a whole grid at once (dp-accounting evaluates one point at a time) and
+passed to its pessimistic connect-the-dots construction.
 """
 
 import math
 from collections.abc import Iterable
 
+import numpy as np
+from dp_accounting.pld import pld_pmf
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr, ndtri_exp
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri_exp
 
 _SMALLEST_MU = 1e-9
 
@@ -65,3 +76,74 @@ def _delta_at(a: float, mu: float) -> float:
     log_density = -a * a / 2
     mills = erfcx((a + mu) / math.sqrt(2)) / 2  # times phi(a) sqrt(2 pi) below
     return float(math.exp(log_ndtr(-a)) - math.exp(log_density) * mills)
+
+
+# Beyond this many standard deviations (mass 1e-23) losses count as infinite.
+_REACH = 10.0
+
+_Array = NDArray[np.float64]
+
+
+def loss_distribution(
+    rate: float, noise_multiplier: float, width: float
+) -> PrivacyLossDistribution:
+    """The distribution for add-or-remove, on a grid of the given width."""
+    return PrivacyLossDistribution(
+        _on_grid(rate, noise_multiplier, width, removed=True),
+        _on_grid(rate, noise_multiplier, width, removed=False),
+    )
+
+
+def removing_delta(epsilons: _Array, rate: float, noise: float) -> _Array:
+    """The hockey-stick divergence of P from Q at each epsilon."""
+    # The loss at x is ln(1 - q + q e^((-2x-1)/(2 z^2))): it exceeds epsilon left of `edge`.
+    informative = epsilons > math.log1p(-rate) if rate < 1 else np.full(epsilons.shape, True)
+    epsilon = epsilons[informative]
+    edge = -(noise**2) * (log_of_excess(epsilon, rate) - math.log(rate)) - 0.5
+    without, with_it = ndtr(edge / noise), ndtr((edge + 1) / noise)
+    deltas = -np.expm1(np.minimum(epsilons, 0.0))
+    deltas[informative] = (
+        (1 - rate) * without + rate * with_it - np.exp(epsilon + log_ndtr(edge / noise))
+    )
+    return np.clip(deltas, 0.0, 1.0)
+
+
+def adding_delta(epsilons: _Array, rate: float, noise: float) -> _Array:
+    """The hockey-stick divergence of Q from P at each epsilon; zero for epsilon >= -ln(1-q)."""
+    informative = epsilons < -math.log1p(-rate) if rate < 1 else np.full(epsilons.shape, True)
+    epsilon = epsilons[informative]
+    # The loss at x is -ln(1 - q + q e^((2x-1)/(2 z^2))): it exceeds epsilon left of `edge`.
+    edge = 0.5 + noise**2 * (log_of_excess(-epsilon, rate) - math.log(rate))
+    deltas = np.zeros(epsilons.shape)
+    deltas[informative] = ndtr(edge / noise) - rate * np.exp(epsilon + log_ndtr((edge - 1) / noise))
+    if rate < 1:  # at rate 1 the factor is 0, and the exponential may be infinite
+        deltas[informative] -= (1 - rate) * np.exp(epsilon + log_ndtr(edge / noise))
+    return np.clip(deltas, 0.0, 1.0)
+
+
+def log_of_excess(epsilon: _Array, rate: float) -> _Array:
+    """ln(e^epsilon - (1 - q)) without overflow, and without cancellation near ln(1 - q)."""
+    small = epsilon < 1
+    excess = np.empty(epsilon.shape)
+    excess[small] = np.log(np.maximum(np.expm1(epsilon[small]) + rate, 1e-320))
+    excess[~small] = epsilon[~small] + np.log1p(-(1 - rate) * np.exp(-epsilon[~small]))
+    return excess
+
+
+def _on_grid(rate: float, noise: float, width: float, *, removed: bool) -> pld_pmf.PLDPmf:
+    def removal_loss(x: float) -> float:
+        exponent = (-2 * x - 1) / (2 * noise**2)
+        return float(
+            np.logaddexp(np.log1p(-rate) if rate < 1 else -np.inf, np.log(rate) + exponent)
+        )
+
+    extremes = removal_loss(_REACH * noise), removal_loss(-1 - _REACH * noise)
+    if removed:
+        lowest, highest, delta = *extremes, removing_delta
+    else:
+        lowest, highest, delta = -extremes[1], -extremes[0], adding_delta
+    first, last = math.floor(lowest / width), math.ceil(highest / width)
+    grid = width * np.arange(first, last + 1, dtype=np.float64)
+    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
+        width, first, last, delta(grid, rate, noise)
+    )

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp, ndtr
 from scipy.stats import binom
 
+from sottovoce.privacy.accountants.gaussian import log_of_excess
 from sottovoce.privacy.accountants.losses import GroupLoss
-from sottovoce.privacy.accountants.poisson import log_of_excess
 
 # Samples with so many units of a group that their probability is below this count as revealed.
 _NEGLIGIBLE = 1e-20

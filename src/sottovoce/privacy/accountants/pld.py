@@ -18,7 +18,7 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from sottovoce import _validate
 from sottovoce.errors import CannotAccount
-from sottovoce.privacy.accountants import gaussian, mixture, poisson, tokens
+from sottovoce.privacy.accountants import gaussian, mixture, tokens
 from sottovoce.privacy.accountants.losses import (
     ApproximateLoss,
     GaussianLoss,
@@ -161,7 +161,7 @@ def _distribution(
             )
         case PoissonGaussianLoss(rate=rate, noise_multiplier=noise):
             if relation is Relation.ADD_OR_REMOVE:
-                single = poisson.loss_distribution(rate, noise, width)
+                single = gaussian.loss_distribution(rate, noise, width)
             else:
                 single = distribution.from_gaussian_mechanism(
                     noise,

@@ -5,13 +5,20 @@ from sottovoce.privacy.facts.noisy_sum import (
     SMALLEST_NOISE,
     Assignment,
     Contribution,
+    Noise,
     NoisySum,
+    NoisyVector,
     Sampling,
     ScaleSource,
+    amplified,
 )
-from sottovoce.privacy.facts.noisy_vector import Noise, NoisyVector, amplified
-from sottovoce.privacy.facts.releases import BoundedRelease, MetricRelease, Unprotected
-from sottovoce.privacy.facts.replaced_tokens import ReplacedTokens, SurrogateSource
+from sottovoce.privacy.facts.releases import (
+    BoundedRelease,
+    MetricRelease,
+    ReplacedTokens,
+    SurrogateSource,
+    Unprotected,
+)
 
 __all__ = [
     "SMALLEST_NOISE",

@@ -5,12 +5,20 @@ distributions that guarantees rely on.
 """
 
 from sottovoce.privacy.guarantee import SEEDED_STAMP
-from sottovoce.privacy.noise.adding import gaussian_add, gaussian_add_each
-from sottovoce.privacy.noise.categorical import Categorical
-from sottovoce.privacy.noise.discrete import discrete_gaussian, discrete_laplace
-from sottovoce.privacy.noise.gaussian import gaussian, gaussian_into
+from sottovoce.privacy.noise.discrete import (
+    Categorical,
+    discrete_gaussian,
+    discrete_laplace,
+    keep_or_replace,
+    randomised_response,
+)
+from sottovoce.privacy.noise.gaussian import (
+    gaussian,
+    gaussian_add,
+    gaussian_add_each,
+    gaussian_into,
+)
 from sottovoce.privacy.noise.laplace import laplace
-from sottovoce.privacy.noise.response import keep_or_replace, randomised_response
 from sottovoce.privacy.noise.source import NoiseSource
 
 __all__ = [

@@ -1,8 +1,27 @@
-"""Integer noise: the discrete Laplace and the discrete Gaussian distribution.
+"""Exact discrete draws: coins, integer noise, randomised response, categorical choices.
+
+Exact Bernoulli draws: a random 64-bit word is compared with an integer threshold.
+
+A draw is True with probability exactly threshold / 2**64: never at 0, always at 2**64.
+
+Integer noise: the discrete Laplace and the discrete Gaussian distribution.
 
 Integers do not leak through floating-point rounding (Mironov 2012), and their sums are exact under
 secure aggregation. A Laplace variable is assembled from independent Bernoulli draws, one per binary
 digit; a Gaussian one is drawn from it by rejection (Canonne, Kamath and Steinke 2020, algorithm 3).
+
+Randomised response: report the true value with a known probability, or else another value.
+
+`keep_or_replace` draws the decisions of the token mechanism M(y|x) = (1-p) [y=x] + p pi(y);
+`randomised_response` is the k-ary mechanism that reports the true value with probability
+e**epsilon / (e**epsilon + k - 1). The replacement probability is rounded up by less than 2**-64,
+never down, so rounding cannot reduce privacy; 0 and 1 are exact.
+
+Categorical draws from a public list: surrogate names, placeholders, words of a vocabulary.
+
+The 2**64 random words are partitioned among the alternatives, and a draw looks up the part that a
+word falls into. The parts have integer sizes, so an alternative of probability 0 is never drawn,
+and a rare one keeps its probability to 15 digits: the guarantee of a token depends on the rarest.
 """
 
 import math
@@ -12,12 +31,35 @@ from functools import lru_cache
 from itertools import count, takewhile
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sottovoce import _validate
 from sottovoce._validate import Shape
-from sottovoce.privacy.noise._coin import ALWAYS, toss
+from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise.source import BLOCK, NoiseSource
+
+ALWAYS = 2**64
+
+
+def threshold(probability: float) -> int:
+    """The smallest threshold with at least this probability (error below 2**-64).
+
+    >>> threshold(0.0), threshold(0.5) == 2**63, threshold(1.0) == ALWAYS, threshold(1e-300)
+    (0, True, True, 1)
+    """
+    return math.ceil(math.ldexp(probability, 64))
+
+
+def toss(n: int, threshold: int, source: NoiseSource) -> NDArray[np.bool_]:
+    """`n` Bernoulli draws.
+
+    >>> toss(3, ALWAYS, NoiseSource()).tolist()
+    [True, True, True]
+    """
+    if threshold == ALWAYS:
+        return np.ones(n, np.bool_)
+    return source.words(n) < np.uint64(threshold)
+
 
 # Up to this scale every draw is exact as a double, as the rejection step requires.
 LARGEST_SCALE = 2.0**46
@@ -110,3 +152,97 @@ def _toss_laplace(n: int, coins: _LaplaceCoins, source: NoiseSource) -> NDArray[
     np.negative(values, out=values, where=toss(n, ALWAYS // 2, source))
     values[toss(n, coins.zero, source)] = 0
     return values
+
+
+def keep_or_replace(n: int, replace_probability: float, source: NoiseSource) -> NDArray[np.bool_]:
+    """`n` independent decisions: True where the token must be replaced.
+
+    >>> keep_or_replace(3, 1.0, NoiseSource()).tolist()
+    [True, True, True]
+    >>> float(keep_or_replace(10_000, 0.3, NoiseSource.seeded(7)).mean().round(2))
+    0.3
+    """
+    _validate.not_negative("n", n)
+    _validate.probability("replace_probability", replace_probability)
+    return toss(n, threshold(replace_probability), source)
+
+
+def randomised_response(
+    values: ArrayLike, categories: int, epsilon: float, source: NoiseSource
+) -> NDArray[np.int64]:
+    """Report each value from 0 to categories - 1, or else one of the others, uniformly.
+
+    >>> answers = randomised_response([0] * 10_000, 4, 1.0, NoiseSource.seeded(7))
+    >>> (np.bincount(answers) / 10_000).round(1).tolist()
+    [0.5, 0.2, 0.2, 0.2]
+    """
+    _validate.at_least_one("categories", categories)
+    _validate.not_negative("epsilon", epsilon)
+    truth = _checked_values(values, categories)
+    lie = toss(truth.size, threshold(lie_probability(categories, epsilon)), source)
+    answers = truth.reshape(-1)
+    # An offset of 1 to k-1, modulo k, reaches each of the others exactly once. With a single
+    # category no offset is drawn.
+    steps = 1 + source.integers(max(categories - 1, 1), int(lie.sum()))
+    answers[lie] = (answers[lie] + steps) % categories
+    return answers.reshape(truth.shape)
+
+
+def lie_probability(categories: int, epsilon: float) -> float:
+    """(k - 1) / (e**epsilon + k - 1), written so that a large epsilon does not overflow.
+
+    Beyond epsilon 745 it underflows to 0.
+
+    >>> lie_probability(2, 0.0), lie_probability(2, 2000.0), lie_probability(1, 0.0)
+    (0.5, 0.0, 0.0)
+    """
+    others = (categories - 1) * math.exp(-epsilon)
+    return others / (1 + others)
+
+
+def _checked_values(values: ArrayLike, categories: int) -> NDArray[np.int64]:
+    truth = np.asarray(values)
+    if truth.size and truth.dtype.kind not in "iu":
+        raise InvalidInput(f"Expected values to be integers, got {truth.dtype}.")
+    if (wrong := truth[(truth < 0) | (truth >= categories)]).size:
+        raise InvalidInput(f"Expected values from 0 to {categories - 1}, got {wrong.flat[0]}.")
+    return truth.astype(np.int64)
+
+
+class Categorical:
+    """A distribution on 0, 1, ..., k - 1 with probabilities proportional to `weights`.
+
+    >>> surrogates = Categorical([3, 0, 1])
+    >>> sorted(set(surrogates.draw(100, NoiseSource.seeded(7)).tolist()))
+    [0, 2]
+    >>> Categorical([0.5, -0.5])
+    Traceback (most recent call last):
+    sottovoce.errors.InvalidInput: Expected weights >= 0, got -0.5.
+    """
+
+    def __init__(self, weights: ArrayLike) -> None:
+        weight = _checked_weights(weights)
+        largest = np.argmax(weight)
+        (others,) = np.nonzero((weight > 0) & (np.arange(weight.size) != largest))
+        # Division by the largest weight prevents overflow of the sum.
+        relative = weight / weight[largest]
+        # Every share is rounded up, to at least one word, and the largest takes the rest: rounding
+        # makes no alternative impossible, and the rarest one no rarer.
+        shares = np.maximum(np.ceil(relative[others] / relative.sum() * 2.0**64), 1)
+        self._ends = np.cumsum(shares.astype(np.uint64))
+        self._alternatives = np.append(others, largest)
+
+    def draw(self, n: int, source: NoiseSource) -> NDArray[np.intp]:
+        """`n` independent draws."""
+        return self._alternatives[np.searchsorted(self._ends, source.words(n), side="right")]
+
+
+def _checked_weights(weights: ArrayLike) -> NDArray[np.float64]:
+    weight = np.asarray(weights, np.float64)
+    if weight.ndim != 1 or not weight.size:
+        raise InvalidInput(f"Expected a list of weights, got an array of shape {weight.shape}.")
+    if (wrong := weight[~(np.isfinite(weight) & (weight >= 0))]).size:
+        raise InvalidInput(f"Expected weights >= 0, got {wrong[0]:g}.")
+    if not weight.any():
+        raise InvalidInput("Expected at least one weight above 0, got none.")
+    return weight

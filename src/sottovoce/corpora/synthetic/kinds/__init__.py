@@ -4,12 +4,11 @@ Values overlap on purpose, so that a word alone does not determine its slot: `pa
 a first name, `may` a month and a surname, `call` part of a title.
 """
 
-from sottovoce.corpora.synthetic.kinds.amounts import AMOUNTS
+from sottovoce.corpora.synthetic.kinds.common import AMOUNTS, PEOPLE
 from sottovoce.corpora.synthetic.kinds.health import HEALTH
 from sottovoce.corpora.synthetic.kinds.messages import MESSAGES
-from sottovoce.corpora.synthetic.kinds.people import PEOPLE
 from sottovoce.corpora.synthetic.kinds.video import VIDEO
-from sottovoce.corpora.synthetic.values import Kind
+from sottovoce.corpora.synthetic.lexicon import Kind
 
 PARTS = {
     "said2": "{digit_word} {digit_word}",

@@ -1,6 +1,6 @@
 """Medicines, doctors, complaints, readings. Clinics, pharmacies and insurers are invented."""
 
-from sottovoce.corpora.synthetic.values import Kind
+from sottovoce.corpora.synthetic.lexicon import Kind
 
 HEALTH: dict[str, Kind] = {
     "medicine": Kind(

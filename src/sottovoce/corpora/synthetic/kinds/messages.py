@@ -1,6 +1,6 @@
 """Messages, recipients and channels."""
 
-from sottovoce.corpora.synthetic.values import Kind
+from sottovoce.corpora.synthetic.lexicon import Kind
 
 MESSAGES: dict[str, Kind] = {
     "message": Kind(

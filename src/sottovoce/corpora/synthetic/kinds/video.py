@@ -1,6 +1,6 @@
 """Titles, artists and genres. Services and cinemas are invented."""
 
-from sottovoce.corpora.synthetic.values import Kind
+from sottovoce.corpora.synthetic.lexicon import Kind
 
 VIDEO: dict[str, Kind] = {
     "title": Kind(

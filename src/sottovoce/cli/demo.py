@@ -1,10 +1,24 @@
 """`sottovoce demo`: all parts of the package on the built-in corpus, step by step.
 
 Every step prints and runs the commands that a user would type.
+
+Print a command, run it in this process, and return its JSON.
+
+Claimed and true epsilon of the papers' recipes, as printed and corrected.
+
+A synthetic recogniser for the demo: it confuses words of the same slot.
+
+Real recognisers make errors on names, which personalisation corrects. `examples/` has a real one.
 """
 
+import io
+import json
+import random
+import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,11 +28,24 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sottovoce.cli.demo.commands import run_command
-from sottovoce.cli.demo.recipes import recipes
-from sottovoce.cli.shared.statements import print_comparison
-from sottovoce.corpora import Utterance, read
-from sottovoce.privacy.guarantee import Claim, Guarantee
+from sottovoce.cli.shared.console import print_comparison
+from sottovoce.corpora import OUTSIDE, Utterance, read
+from sottovoce.errors import SottovoceError
+from sottovoce.io.atomic import text_output
+from sottovoce.personalize.nbest.lists import Hypothesis, NBest
+from sottovoce.privacy.facts import Noise, Sampling, ScaleSource, SurrogateSource
+from sottovoce.privacy.guarantee import Claim, Guarantee, Statement, Unit
+from sottovoce.privacy.recipes import (
+    Decay,
+    DeidRecipe,
+    FederateRecipe,
+    Method,
+    NoiseShape,
+    NoiseSplit,
+    Release,
+    Strategy,
+    TrainingRecipe,
+)
 from sottovoce.report.numbers import claimed_epsilon, true_epsilon
 
 CORPUS, RELEASED, MODELS, DEVICES = "communication.jsonl", "released", "models", "devices"
@@ -137,7 +164,6 @@ def _train(output: Path, size: int, console: Console) -> Iterator[Row]:
 
 def _federate(output: Path, console: Console) -> Iterator[Row]:
     console.print("\n[bold]5. Federate word counts in five rounds, and personalise[/]")
-    from sottovoce.cli.demo.recogniser import recognised, write_public_text
     from sottovoce.personalize.nbest.formats import write_nbest
 
     utterances = list(read(output / CORPUS))
@@ -177,3 +203,127 @@ def _summary(rows: list[Row], console: Console) -> None:
         true = f"[{style}]{true_epsilon(guarantee)}[/]"
         table.add_row(stage, utility, claim, true, str(guarantee.unit))
     console.print(table)
+
+
+def run_command(console: Console, *arguments: object) -> dict[str, Any]:
+    """Print and run `sottovoce arguments --json`; its output is returned, not printed."""
+    from sottovoce.cli.main import sottovoce
+
+    words = [str(each) for each in arguments]
+    shown = " ".join(shlex.quote(word) for word in words)
+    console.print(f"   [dim]$ sottovoce {shown}[/]", soft_wrap=True)
+    output = io.StringIO()
+    try:
+        with redirect_stdout(output), redirect_stderr(io.StringIO()):
+            sottovoce.main([*words, "--json"], standalone_mode=False)
+    except SystemExit as end:
+        if end.code:
+            raise SottovoceError(
+                f"The command `sottovoce {words[0]}` failed with exit code {end.code}."
+            ) from end
+    text = output.getvalue()
+    found: dict[str, Any] = json.loads(text) if text.strip() else {}
+    return found
+
+
+def recipes() -> Iterator[tuple[str, Statement]]:
+    """The recipes of the three papers, as printed and corrected."""
+    edpsgd = TrainingRecipe(
+        method=Method.EDP_SGD,
+        noise_multiplier=1.0,
+        decay=Decay.LINEAR,
+        tau=0.1,
+        epochs=10,
+        steps_per_epoch=140,
+        sampling=Sampling.POISSON,
+        sampling_rate=0.007,
+        delta=5e-4,
+        workers=8,
+    )
+    as_printed = replace(
+        edpsgd,
+        noise_split=NoiseSplit.PAPER,
+        noise_shape=NoiseShape.ISOTROPIC,
+        alpha_source=ScaleSource.FIRST_BATCH,
+    )
+    dpsgd = replace(edpsgd, method=Method.DP_SGD, workers=1)
+    yield "eDP-SGD as printed: 8 workers, z = 1", as_printed.statement()
+    yield (
+        "  the same with scales that are not private",
+        replace(as_printed, alpha_source=ScaleSource.ONES).statement(),
+    )
+    yield "  the same with the exact noise split", edpsgd.statement()
+    yield "DP-SGD with the same noise", dpsgd.statement()
+    yield (
+        "redact, 90 % of the names found",
+        DeidRecipe(strategy=Strategy.REDACT, p=1.0, recall=0.9).statement(),
+    )
+    yield (
+        "word by word, surrogates from the corpus",
+        DeidRecipe(
+            strategy=Strategy.WORD, p=1.0, pi_min=0.001, pi_source=SurrogateSource.SAME_CORPUS
+        ).statement(),
+    )
+    yield (
+        "word by word, public list, p = 0.99",
+        DeidRecipe(strategy=Strategy.WORD, p=0.99, pi_min=0.001).statement(),
+    )
+    counts = FederateRecipe(
+        noise=Noise.LAPLACE,
+        scale=2.0,
+        max_words=15,
+        nbest=20,
+        sigma=1.0,
+        rounds=10,
+        release=Release.CUMULATIVE,
+        unit=Unit.UTTERANCE,
+    )
+    yield "federated counts, epsilon 0.5, 10 rounds", counts.statement()
+    yield (
+        "  the same, released as increments",
+        replace(counts, release=Release.INCREMENTS).statement(),
+    )
+
+
+HYPOTHESES = 5
+ERROR_RATE = 0.35
+"""Probability that the first hypothesis is wrong."""
+
+
+def recognised(utterances: Sequence[Utterance], seed: int = 0) -> Iterator[NBest]:
+    """N-best lists of the utterances, numbered per user."""
+    draws = random.Random(seed)
+    words: dict[str, list[str]] = {}
+    for utterance in utterances:
+        for token, slot in zip(utterance.tokens, utterance.slots, strict=True):
+            words.setdefault(slot, []).append(token)
+    places: dict[str, int] = {}
+    for number, utterance in enumerate(utterances):
+        order = places[utterance.user] = places.get(utterance.user, -1) + 1
+        others = [_confused(utterance, words, draws) for _ in range(HYPOTHESES)]
+        texts = list(dict.fromkeys([utterance.text, *others]))[:HYPOTHESES]
+        if len(texts) > 1 and draws.random() < ERROR_RATE:
+            texts[0], texts[1] = texts[1], texts[0]
+        yield NBest(
+            f"demo-{number}",
+            tuple(Hypothesis(text, am=-0.4 * rank) for rank, text in enumerate(texts)),
+            utterance.text,
+            utterance.user,
+            order,
+        )
+
+
+def write_public_text(path: Path, utterances: Iterable[Utterance]) -> None:
+    """Write other users' text, which serves as public text here."""
+    with text_output(path) as stream:
+        for utterance in utterances:
+            stream.write(" ".join(utterance.tokens) + "\n")
+
+
+def _confused(utterance: Utterance, words: dict[str, list[str]], draws: random.Random) -> str:
+    """Replace one slot word (any word if there are no slots) by another of the same kind."""
+    named = [place for place, slot in enumerate(utterance.slots) if slot != OUTSIDE]
+    place = draws.choice(named or range(len(utterance.tokens)))
+    tokens = list(utterance.tokens)
+    tokens[place] = draws.choice(words[utterance.slots[place]])
+    return " ".join(tokens)

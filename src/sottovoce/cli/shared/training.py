@@ -1,20 +1,27 @@
 """The training options of `train` and `tune`, and the settings made from them.
 
 Choices are repeated here because the modules that define them import torch, and `--help` must not.
+
+Progress bar and Ctrl-C handling of training runs.
 """
 
 import json
-from collections.abc import Callable, Collection
+import signal
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from sottovoce.cli.shared.named import Named
+from sottovoce.cli.shared.options import Named
 from sottovoce.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from sottovoce.nlu.fit.loop import Progress
     from sottovoce.nlu.fit.settings import Settings
     from sottovoce.nlu.runs.search_cost import SearchCost
 
@@ -173,3 +180,65 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict) or not isinstance(data.get("settings", data), dict):
         raise InvalidInput(f"Expected the settings of a training run in {path}.")
     return data
+
+
+@contextmanager
+def stopping(*, alone: bool = True) -> Iterator[Callable[[], bool]]:
+    """Ctrl-C stops after the current step; a second Ctrl-C stops at once.
+
+    Yields a function that returns whether to stop. torchrun stops several workers itself; they
+    resume from their last checkpoints.
+    """
+    if not alone or threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    requested = False
+
+    def request(*_: object) -> None:
+        nonlocal requested
+        if requested:
+            raise KeyboardInterrupt
+        requested = True
+        click.echo("Stopping after this step (Ctrl-C again to stop at once).", err=True)
+
+    previous = signal.signal(signal.SIGINT, request)
+    try:
+        yield lambda: requested
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+@contextmanager
+def steps_bar(title: str, *, quiet: bool = False) -> "Iterator[Callable[[Progress], None]]":
+    """A progress bar with steps, loss, epsilon spent (private training only) and time left."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    from sottovoce.privacy.guarantee import rounded_up
+
+    bar = Bar(
+        TextColumn(title),
+        BarColumn(),
+        TextColumn("{task.fields[state]}"),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = bar.add_task("", total=None, state="preparing")
+
+    def update(now: "Progress") -> None:
+        spent = "" if now.epsilon is None else f"  epsilon {rounded_up(now.epsilon)} spent"
+        minutes, seconds = divmod(round(now.seconds_left), 60)
+        bar.update(
+            task,
+            completed=now.step,
+            total=now.steps,
+            state=f"{now.step:,} of {now.steps:,} steps  loss {now.loss:.3f}{spent}  "
+            f"{minutes}:{seconds:02} left",
+        )
+
+    with bar:
+        yield update

@@ -1,0 +1,167 @@
+"""Attacks on the scores of single records: loss threshold, LiRA and RMIA.
+
+The loss-threshold attack: records with a low loss are likely members (Yeom et al. 2018).
+
+LiRA, the likelihood-ratio attack (Carlini et al. 2022).
+
+For each record, the log-odds under the reference models are modelled as normal, once for the models
+trained on it (online only) and once for the others. With few models the variance is pooled over
+records, as the paper advises; the means stay per record.
+
+RMIA, the robust membership inference attack (Zarifzadeh, Liu and Shokri 2023).
+
+A record x is compared with records z of the population:
+    score(x) = fraction of z with  [p(x|target) / p(x)] / [p(z|target) / p(z)] >= gamma,
+where p(x) is the mean probability over reference models. One or two of them are enough.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from sottovoce import _validate
+from sottovoce.audit._checks import Flags, Scores
+from sottovoce.audit.attacks.references import ReferenceScores
+from sottovoce.audit.scoring import log_odds, log_probabilities
+from sottovoce.errors import InvalidInput
+
+LOSS = "loss threshold"
+
+
+def loss_attack(target: ArrayLike) -> Scores:
+    """Membership scores from the log-probabilities of the audited model only.
+
+    The attack confuses easy records with members, so its AUC may be fair although it finds almost
+    no members at a low false positive rate.
+
+    >>> loss_attack([-2.0, -0.1]).tolist()
+    [-2.0, -0.1]
+    """
+    return log_probabilities(target)
+
+
+ONLINE = "LiRA, online"
+OFFLINE = "LiRA, offline"
+# With fewer models on a side, a standard deviation per record is mostly noise.
+ENOUGH_MODELS = 32
+
+
+def lira(target: ArrayLike, references: ReferenceScores) -> Scores:
+    """Online LiRA: the log-likelihood ratio of "in" against "out", one number per record.
+
+    >>> references = ReferenceScores(np.log([[0.9, 0.6], [0.5, 0.9], [0.8, 0.7], [0.6, 0.95]]),
+    ...                              np.array([[1, 0], [0, 1], [1, 0], [0, 1]], dtype=bool))
+    >>> lira(np.log([0.85, 0.65]), references).round(2).tolist()   # the first was in training
+    [12.44, -6.87]
+    """
+    found = _target(target, references)
+    odds = log_odds(references.scores)
+    inside, outside = references.included, ~references.included
+    return _log_density(found, odds, inside) - _log_density(found, odds, outside)
+
+
+def lira_offline(target: ArrayLike, references: ReferenceScores) -> Scores:
+    """Offline LiRA: the deviation from the models not trained on the record, in units of their
+    standard deviation.
+
+    It needs no model trained on the record, so references can be trained before the records to
+    attack are known.
+    """
+    found = _target(target, references)
+    centre, spread = _normal(log_odds(references.scores), ~references.included)
+    deviation: Scores = (found - centre) / spread
+    return deviation
+
+
+def _target(target: ArrayLike, references: ReferenceScores) -> Scores:
+    return log_odds(log_probabilities(target, references.scores.shape[1]))
+
+
+def _log_density(found: Scores, odds: Scores, chosen: Flags) -> Scores:
+    centre, spread = _normal(odds, chosen)
+    density: Scores = -(((found - centre) / spread) ** 2) / 2 - np.log(spread)
+    return density
+
+
+def _normal(odds: Scores, chosen: Flags) -> tuple[Scores, Scores]:
+    """Mean and standard deviation of each record over the chosen models."""
+    counts = chosen.sum(axis=0)
+    if counts.min() == 0:
+        raise InvalidInput(
+            "Expected every record in some reference models and not in others, got "
+            f"{int((counts == 0).sum())} records without one of the two."
+        )
+    centre = np.where(chosen, odds, 0.0).sum(axis=0) / counts
+    squares = (np.where(chosen, odds - centre, 0.0) ** 2).sum(axis=0)
+    if counts.min() >= ENOUGH_MODELS:
+        spread = np.sqrt(squares / (counts - 1))
+    else:
+        freedom = int((counts - 1).sum())
+        # One model per side has no spread, so only the means are compared.
+        pooled = np.sqrt(squares.sum() / freedom) if freedom else 1.0
+        spread = np.full(centre.shape, pooled)
+    # Avoid division by zero if all models agree.
+    return centre, np.maximum(spread, 1e-6)
+
+
+RMIA = "RMIA"
+# The paper's correction of p(x) from models not trained on x, which is too small on average.
+OFFLINE_FACTOR = 0.3
+
+
+def rmia(
+    target: ArrayLike,
+    references: ReferenceScores,
+    *,
+    population: Flags | None = None,
+    gamma: float = 1.0,
+    offline: bool = False,
+) -> Scores:
+    """The fraction of the population that each record beats, one number from 0 to 1 per record.
+
+    `population` marks the columns that serve as z (by default all; the attacker need not know which
+    are members). With `offline`, p(x) uses only models not trained on x. All records are compared
+    with the same z, so they are ranked by their ratio, and gamma only changes the scale.
+
+    >>> references = ReferenceScores(np.log([[0.9, 0.6], [0.5, 0.9], [0.8, 0.7], [0.6, 0.95]]),
+    ...                              np.array([[1, 0], [0, 1], [1, 0], [0, 1]], dtype=bool))
+    >>> rmia(np.log([0.85, 0.65]), references).tolist()        # the first was in training
+    [1.0, 0.5]
+    """
+    _validate.positive("gamma", gamma)
+    log_p = log_probabilities(target, references.scores.shape[1])
+    ratios = log_p - (_offline_mean(references) if offline else _online_mean(references))
+    others = ratios if population is None else ratios[population]
+    if others.size == 0:
+        raise InvalidInput("Expected at least one record in the population, got none.")
+    beaten = np.searchsorted(np.sort(others), ratios - np.log(gamma), side="right")
+    shares: Scores = beaten / others.size
+    return shares
+
+
+def _online_mean(references: ReferenceScores) -> Scores:
+    """ln of the mean over models trained on the record and not, with equal weight."""
+    inside = _log_mean(references.scores, references.included)
+    outside = _log_mean(references.scores, ~references.included)
+    mean: Scores = np.logaddexp(inside, outside) - np.log(2)
+    return mean
+
+
+def _offline_mean(references: ReferenceScores) -> Scores:
+    """ln of ((1 + a) p_out + 1 - a) / 2: an estimate of the online mean."""
+    outside = _log_mean(references.scores, ~references.included)
+    scaled = np.log1p(OFFLINE_FACTOR) + outside
+    mean: Scores = np.logaddexp(scaled, np.log1p(-OFFLINE_FACTOR)) - np.log(2)
+    return mean
+
+
+def _log_mean(scores: Scores, chosen: Flags) -> Scores:
+    counts = chosen.sum(axis=0)
+    if counts.min() == 0:
+        raise InvalidInput(
+            "Expected every record in some reference models and not in others, got "
+            f"{int((counts == 0).sum())} records without one of the two."
+        )
+    weighted = np.where(chosen, np.maximum(scores, -700.0), -np.inf)
+    mean: Scores = logsumexp(weighted, axis=0) - np.log(counts)
+    return mean

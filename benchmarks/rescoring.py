@@ -28,7 +28,7 @@ from sottovoce.personalize.lm.neural.model import TransformerLM
 from sottovoce.personalize.lm.neural.trie import PrefixTree, score_one_by_one, score_tree
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vocabulary
 from sottovoce.personalize.nbest.formats import read_nbest
-from sottovoce.personalize.nbest.formats.pyctcdecode import from_decoder
+from sottovoce.personalize.nbest.formats.beams import from_decoder
 from sottovoce.personalize.nbest.lists import NBest
 
 SNIPS = "nbest/snips-tts/test.jsonl"

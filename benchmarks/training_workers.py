@@ -26,7 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 from helpers.options import options_of, parser_of, tell, write
 from helpers.taggers import KINDS, make, rows
 from sottovoce.privacy.facts import Sampling
-from sottovoce.training.distributed.workers import join_workers, leave_workers
+from sottovoce.training.distributed import join_workers, leave_workers
 from sottovoce.training.plan import Method, Plan
 from sottovoce.training.private import PrivateTraining
 

@@ -31,7 +31,7 @@ from sottovoce.personalize import (
     train_ngram,
     tune_weights,
 )
-from sottovoce.personalize.nbest.formats.pyctcdecode import from_decoder
+from sottovoce.personalize.nbest.formats.beams import from_decoder
 from sottovoce.privacy.facts import Noise
 
 SAID = {

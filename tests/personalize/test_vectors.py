@@ -11,8 +11,7 @@ import pytest
 from sottovoce.personalize.federated.cache import ClientCache
 from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.plan import ReleasePlan
-from sottovoce.personalize.lm.smoothing import Dirichlet
-from sottovoce.personalize.lm.vocabulary import Vocabulary
+from sottovoce.personalize.lm.vocabulary import Dirichlet, Vocabulary
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.personalize.rescoring.scores import Adaptation, normalised, shortcut
 from sottovoce.privacy.facts import Noise

@@ -15,7 +15,7 @@ from sottovoce.personalize.federated.marginals import Marginals
 from sottovoce.personalize.lm.language_model import load_lm, save_ngram
 from sottovoce.personalize.lm.ngram.training import train_ngram
 from sottovoce.personalize.lm.vocabulary import Vocabulary
-from sottovoce.personalize.nbest.formats.canonical import to_object
+from sottovoce.personalize.nbest.formats.json_lists import to_object
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.personalize.rescoring.run import Tuned, rescore
 from sottovoce.personalize.rescoring.scores import Adaptation, Weights

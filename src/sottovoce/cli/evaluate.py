@@ -9,7 +9,7 @@ from sottovoce.cli.shared.console import json_option, print_json, printable
 from sottovoce.cli.shared.reading import losses_of, open_corpus, print_losses, reading_options
 from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.metrics.registry import DISPLAY_NAMES
+from sottovoce.nlu.metrics.scores import DISPLAY_NAMES
 
 # The metrics import numpy, which is too slow for `--help`.
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.nlu.metrics.registry import DISPLAY_NAMES
+from sottovoce.nlu.metrics.scores import DISPLAY_NAMES
 
 
 @dataclass(frozen=True, slots=True)

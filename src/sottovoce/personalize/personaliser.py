@@ -36,8 +36,14 @@ from sottovoce.personalize.federated.pairs import SharedPairs
 from sottovoce.personalize.lm.language_model import LanguageModel
 from sottovoce.personalize.lm.mixture import WordModel
 from sottovoce.personalize.lm.ngram.model import END, START
-from sottovoce.personalize.lm.smoothing import Dirichlet, Smoothing
-from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary, distribution
+from sottovoce.personalize.lm.vocabulary import (
+    UNKNOWN,
+    Dirichlet,
+    Smoothing,
+    Vector,
+    Vocabulary,
+    distribution,
+)
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.personalize.rescoring.run import Tuned
 from sottovoce.personalize.rescoring.scores import Adaptation, Weights, unknown_words

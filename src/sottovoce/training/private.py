@@ -52,8 +52,7 @@ from sottovoce.training.clipping.styles import (
     FlatClipping,
     PerLayerClipping,
 )
-from sottovoce.training.distributed.all_reduce import Part, parts
-from sottovoce.training.distributed.workers import Worker, digest_of
+from sottovoce.training.distributed import Part, Worker, digest_of, parts
 from sottovoce.training.edpsgd.scale_release import ScaleRelease
 from sottovoce.training.edpsgd.scaling import LayerScales
 from sottovoce.training.errors import NeighbourCheckFailed, UnsupportedLayer

@@ -5,8 +5,7 @@ from tests.nlu.tiny import SCHEMA, UTTERANCES, shake, tiny_clc
 from tests.training.reference import Partition, assert_exact
 
 from sottovoce.nlu.fit.data import Encodings
-from sottovoce.nlu.fit.tag_features import tag_features
-from sottovoce.nlu.model import JointModel
+from sottovoce.nlu.model import JointModel, tag_features
 from sottovoce.nlu.schema import Schema
 
 TAGS = Schema(

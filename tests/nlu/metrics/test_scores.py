@@ -18,7 +18,7 @@ from sottovoce.nlu.metrics import (
     semantic_errors,
     slot_spans,
 )
-from sottovoce.nlu.metrics.registry import DISPLAY_NAMES
+from sottovoce.nlu.metrics.scores import DISPLAY_NAMES
 
 labels = st.sampled_from(["O", "B-a", "I-a", "B-b", "I-b"])
 intents = st.sampled_from(["go", "stop"])

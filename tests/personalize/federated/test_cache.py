@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.federated.cache import ClientCache
 from sottovoce.personalize.federated.counting import Caps, Counting
-from sottovoce.personalize.lm.smoothing import Dirichlet
-from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vocabulary
+from sottovoce.personalize.lm.vocabulary import UNKNOWN, Dirichlet, Vocabulary
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.privacy.recipes.federate import Cap
 

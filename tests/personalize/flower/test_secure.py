@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.plan import ReleasePlan
-from sottovoce.personalize.flower.secure import SecureRanges
+from sottovoce.personalize.flower.masking import SecureRanges
 from sottovoce.personalize.lm.vocabulary import Vector
 from sottovoce.privacy.guarantee import Unit
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from sottovoce.training import Plan, PrivateTraining, Worker
-from sottovoce.training.distributed import all_reduce as sums
-from sottovoce.training.distributed.all_reduce import parts
+from sottovoce.training import Plan, PrivateTraining, Worker, distributed
+from sottovoce.training.distributed import parts
 
 
 @given(
@@ -25,8 +24,8 @@ def test_parts_are_all_of_the_tensors(
         for rows, columns, turned in shapes
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sums, "SMALL", small)
-        patch.setattr(sums, "PIECE", piece)
+        patch.setattr(distributed, "SMALL", small)
+        patch.setattr(distributed, "PIECE", piece)
         found = list(parts(tensors, [float(i) for i in range(len(tensors))]))
     for part in found:
         for view, std in zip(part.tensors, part.stds, strict=True):
@@ -53,8 +52,8 @@ def test_nothing_leaves_a_worker_before_its_noise(monkeypatch: pytest.MonkeyPatc
         return Finished()
 
     monkeypatch.setattr(dist, "all_reduce", all_reduce)
-    monkeypatch.setattr(sums, "SMALL", 50)
-    monkeypatch.setattr(sums, "PIECE", 30)
+    monkeypatch.setattr(distributed, "SMALL", 50)
+    monkeypatch.setattr(distributed, "PIECE", 30)
     model = nn.Sequential(nn.Linear(10, 8), nn.Linear(8, 3))
     start = [p.detach().clone() for p in model.parameters()]
     plan = Plan(population=4, batch_size=4, epochs=1, delta=1e-5, workers=1)

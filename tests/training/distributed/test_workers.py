@@ -27,7 +27,7 @@ from sottovoce.errors import SottovoceError
 from sottovoce.privacy.recipes import NoiseSplit
 from sottovoce.training.plan import Method, Plan
 from sottovoce.training.private import PrivateTraining
-from sottovoce.training.distributed.workers import join_workers, leave_workers
+from sottovoce.training.distributed import join_workers, leave_workers
 
 def left_over():
     tasks = Path("/proc/self/task")

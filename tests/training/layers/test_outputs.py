@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sottovoce.training.layers.function import empty_output
+from sottovoce.training.layers.registry import empty_output
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

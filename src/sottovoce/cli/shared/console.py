@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.nlu.metrics.registry import DISPLAY_NAMES
+from sottovoce.nlu.metrics.scores import DISPLAY_NAMES
 from sottovoce.privacy.guarantee import Guarantee, Statement
 from sottovoce.report.numbers import claimed_epsilon, true_epsilon
 

@@ -32,7 +32,7 @@ FILE = "settings_file"
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "model": {
-        "type": Named("sottovoce.nlu.encoders.registry:ENCODERS"),
+        "type": Named("sottovoce.nlu.encoders:ENCODERS"),
         "default": "bert",
         "help": "Model architecture; bert and clc are those of the paper.",
     },

@@ -20,10 +20,9 @@ from torch.autograd.function import once_differentiable
 from sottovoce.corpora import OUTSIDE
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.crf.chain import Chain, Layout, forward_backward
-from sottovoce.training.layers.function import apply
-from sottovoce.training.layers.registry import rule_for
+from sottovoce.training.layers.registry import apply, rule_for
 from sottovoce.training.records.grouping import norm_dtype
-from sottovoce.training.records.instantiated import Instantiated
+from sottovoce.training.records.records import Instantiated
 from sottovoce.training.records.tape import Tape
 
 IMPOSSIBLE = -1e4

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.encoders.registry import ENCODERS
+from sottovoce.nlu.encoders import ENCODERS
 
 if TYPE_CHECKING:
     from sottovoce.nlu.fit.settings import Settings

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from sottovoce import _validate
+from sottovoce.nlu.encoders import ENCODERS
 from sottovoce.nlu.encoders.bert import Summary
-from sottovoce.nlu.encoders.registry import ENCODERS
 from sottovoce.nlu.encoders.whitening import ReadoutPlan, Whitening
 from sottovoce.nlu.fit.optimisation import OptimizerName, Schedule
 from sottovoce.training import ClippingStyle, Method

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.encoders.registry import ENCODERS
+from sottovoce.nlu.encoders import ENCODERS
 from sottovoce.nlu.fit.optimisation import Optimisation, OptimizerName, Schedule
 from sottovoce.nlu.fit.recipes import ModelKind, default_recipe
 from sottovoce.privacy.guarantee import Relation, Unit, default_delta, largest_delta

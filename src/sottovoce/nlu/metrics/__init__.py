@@ -1,8 +1,15 @@
 """Metrics: semantic error rate, intent accuracy, slot F1, exact match, and their intervals."""
 
 from sottovoce.nlu.metrics.bootstrap import Change, Interval, intervals, paired_change
-from sottovoce.nlu.metrics.registry import METRICS, Metric
-from sottovoce.nlu.metrics.scores import Counts, Scores, count, relative_change, score
+from sottovoce.nlu.metrics.scores import (
+    METRICS,
+    Counts,
+    Metric,
+    Scores,
+    count,
+    relative_change,
+    score,
+)
 from sottovoce.nlu.metrics.ser import (
     SemanticErrors,
     SlotSpan,

@@ -1,19 +1,50 @@
-"""The four scores of a model on a corpus, computed from counts per utterance.
+"""Scores of a model on a corpus: the four standard ones, and registered metrics.
+
+Metrics by name, in addition to the four standard scores.
+
+A metric compares the reference and the hypothesis of one utterance and returns a numerator and a
+denominator. The score of a corpus is the ratio of their sums, so confidence intervals can be
+computed from the counts alone.
+
+The four scores of a model on a corpus, computed from counts per utterance.
 
 Every score is a ratio of sums of counts, so intervals (`bootstrap`) need only the counts.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._registry import Registry
 from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.metrics.registry import METRICS
 from sottovoce.nlu.metrics.ser import Alignment, items_of, semantic_errors, slot_spans
+
+DISPLAY_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "ser": "semantic error rate",
+        "intent_accuracy": "intent accuracy",
+        "slot_f1": "slot F1",
+        "exact_match": "exact match",
+    }
+)
+"""JSON key of each standard score -> its name in tables."""
+
+Metric = Callable[[Utterance, Utterance], tuple[float, float]]
+
+METRICS: Registry[Metric] = Registry(
+    "metric",
+    {
+        "slot_precision": "sottovoce.nlu.metrics.ser:slot_precision",
+        "slot_recall": "sottovoce.nlu.metrics.ser:slot_recall",
+    },
+    group="sottovoce.metrics",
+    reserved=tuple(DISPLAY_NAMES),
+)
 
 
 @dataclass(frozen=True)

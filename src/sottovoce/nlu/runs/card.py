@@ -10,7 +10,7 @@ from typing import Any
 
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
-from sottovoce.nlu.metrics.registry import DISPLAY_NAMES
+from sottovoce.nlu.metrics.scores import DISPLAY_NAMES
 from sottovoce.privacy.guarantee import Guarantee, number_from_json, rounded_up
 
 CARD, CONFIG, RUN, AUDIT, LABELS = (

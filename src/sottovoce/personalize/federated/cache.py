@@ -19,8 +19,7 @@ from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.personalize.federated.counting import Caps, Counting, rules
-from sottovoce.personalize.lm.smoothing import Dirichlet, Smoothing
-from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
+from sottovoce.personalize.lm.vocabulary import Dirichlet, Smoothing, Vector, Vocabulary
 from sottovoce.personalize.nbest.lists import NBest
 from sottovoce.privacy.recipes.federate import Cap
 

@@ -18,7 +18,7 @@ from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.personalize.federated.publishing import federation_folder
 from sottovoce.personalize.federated.rounds import RoundReport, finish, key_of_run
 from sottovoce.personalize.federated.server import Refused, Server
-from sottovoce.personalize.flower.secure import SecureRanges
+from sottovoce.personalize.flower.masking import SecureRanges
 from sottovoce.personalize.flower.settings import FederationSettings
 from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
 from sottovoce.privacy.guarantee import SEEDED_STAMP

@@ -2,6 +2,11 @@
 
 Both come from public text. A vocabulary taken from private utterances would itself be a release: a
 rare name in the vocabulary reveals that someone used it.
+
+Smoothing: from counts to a distribution.
+
+A smoothing is non-decreasing in every count and preserves the total mass, so it does not change how
+much one utterance can move c q (see the privacy notes on smoothing).
 """
 
 import hashlib
@@ -11,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -117,3 +122,28 @@ def distribution(values: ArrayLike, size: int) -> Vector:
     if abs(vector.sum() - 1) > 1e-6:
         raise InvalidInput(f"Expected probabilities that sum to 1, got {vector.sum():g}.")
     return vector
+
+
+class Smoothing(Protocol):
+    """Turns counts n and the background u into a distribution q."""
+
+    def __call__(self, counts: Vector, background: Vector) -> Vector: ...
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """q = (n + mu u) / (c + mu): the background counts as `mass` words.
+
+    >>> import numpy as np
+    >>> Dirichlet(1.0)(np.array([2.0, 1.0]), np.array([0.5, 0.5])).tolist()
+    [0.625, 0.375]
+    """
+
+    mass: float = 1.0
+
+    def __post_init__(self) -> None:
+        _validate.positive("mass", self.mass)
+
+    def __call__(self, counts: Vector, background: Vector) -> Vector:
+        smoothed: Vector = (counts + self.mass * background) / (counts.sum() + self.mass)
+        return smoothed

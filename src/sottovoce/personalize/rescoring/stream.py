@@ -14,8 +14,7 @@ from sottovoce.personalize.federated.cache import ClientCache
 from sottovoce.personalize.federated.counting import Counting
 from sottovoce.personalize.federated.pairs import SharedPairs
 from sottovoce.personalize.lm.language_model import LanguageModel
-from sottovoce.personalize.lm.smoothing import Dirichlet, Smoothing
-from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector
+from sottovoce.personalize.lm.vocabulary import UNKNOWN, Dirichlet, Smoothing, Vector
 from sottovoce.personalize.nbest.lists import NBest, by_client
 from sottovoce.personalize.rescoring.scores import Adaptation
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from sottovoce.privacy.facts import Fact, Noise, NoisyVector, ScaleSource
 from sottovoce.training.batches import Piece
 from sottovoce.training.clipping.gradients import check_losses, dense, own_gradients, trainable
-from sottovoce.training.distributed.workers import Worker
+from sottovoce.training.distributed import Worker
 from sottovoce.training.edpsgd.scaling import LayerScales
 from sottovoce.training.noise import TensorNoise
 from sottovoce.training.plan import Plan

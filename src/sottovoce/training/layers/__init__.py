@@ -5,11 +5,9 @@
 
 from sottovoce.training.layers.attention import attention_rule
 from sottovoce.training.layers.convolution import convolution_rule
-from sottovoce.training.layers.embedding import embedding_rule, lookup
-from sottovoce.training.layers.gru import gru_rule
-from sottovoce.training.layers.linear import linear, linear_rule
-from sottovoce.training.layers.lstm import lstm_rule
+from sottovoce.training.layers.linear import embedding_rule, linear, linear_rule, lookup
 from sottovoce.training.layers.per_example import expanded, one_by_one
+from sottovoce.training.layers.recurrent import gru_rule, lstm_rule
 from sottovoce.training.layers.registry import Rule, find_rule, rule_for
 from sottovoce.training.layers.scale import (
     group_norm_rule,

@@ -14,10 +14,9 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from sottovoce.training.layers.function import apply
 from sottovoce.training.layers.linear import linear
 from sottovoce.training.layers.per_example import expanded
-from sottovoce.training.layers.registry import all_parameters, rule_for
+from sottovoce.training.layers.registry import all_parameters, apply, rule_for
 from sottovoce.training.records.tape import Tape, record_outer_product
 
 

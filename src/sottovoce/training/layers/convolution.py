@@ -11,10 +11,9 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from sottovoce.training.layers.function import apply
-from sottovoce.training.layers.registry import rule_for
+from sottovoce.training.layers.registry import apply, rule_for
 from sottovoce.training.records.grouping import norm_dtype
-from sottovoce.training.records.instantiated import Instantiated
+from sottovoce.training.records.records import Instantiated
 from sottovoce.training.records.tape import Tape, record_outer_product
 
 Convolution = nn.Conv1d | nn.Conv2d

@@ -13,9 +13,8 @@ from torch.autograd.function import once_differentiable
 from torch.func import functional_call
 from torch.utils._pytree import tree_map, tree_map_only
 
-from sottovoce.training.layers.function import apply
-from sottovoce.training.layers.registry import all_parameters, rule_for
-from sottovoce.training.records.instantiated import Instantiated
+from sottovoce.training.layers.registry import all_parameters, apply, rule_for
+from sottovoce.training.records.records import Instantiated
 from sottovoce.training.records.tape import Tape
 
 

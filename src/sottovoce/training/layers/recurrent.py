@@ -1,20 +1,44 @@
-"""Common code of LSTM and GRU: layers, directions, and sequences of different lengths.
+"""LSTM and GRU, with backward passes of their own.
+
+Common code of LSTM and GRU: layers, directions, and sequences of different lengths.
 
 A direction runs over time-major tensors [steps, sequences, width] in place, forwards or backwards.
 Padding does not change the state, so a packed batch runs as a padded one, and the state after the
 last step is the state after the last real step, in both directions.
+
+LSTM with a custom backward pass, because torch's does not expose the gradients of the gates.
+
+    i, f, o = sigmoid, g = tanh of W_ih x_t + b_ih + W_hh h_{t-1} + b_hh
+    c_t = f c_{t-1} + i g,    h_t = o tanh(c_t)
+
+All steps of one direction are rows of W_ih (inputs x_t) and of W_hh (inputs h_{t-1}), with the same
+gradient: that of the gates before activation. In padding i = o = 0 and f = 1, so that c does not
+change; h is copied.
+
+GRU with a custom backward pass, because torch's does not expose the gradients of the gates.
+
+    r, z = sigmoid of W_ih x_t + b_ih + W_hh h_{t-1} + b_hh
+    n = tanh(W_in x_t + b_in + r (W_hn h_{t-1} + b_hn)),    h_t = (1 - z) n + z h_{t-1}
+
+The reset gate r multiplies only one of the two products, so W_ih and W_hh receive different
+gradients. In padding z = 1, and the state does not change.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from sottovoce.errors import InvalidInput
+from sottovoce.training.kernel.lstm import backward_steps, forward_steps
+from sottovoce.training.layers.registry import apply, rule_for
 from sottovoce.training.records.tape import Tape, record_outer_product
 
 States = tuple[Tensor, ...]
@@ -136,3 +160,147 @@ def _pack_like(packed: PackedSequence, padded: Tensor, lengths: Tensor) -> Packe
         lengths = lengths[packed.sorted_indices.cpu()]
     data, batch_sizes = torch._VF._pack_padded_sequence(padded, lengths, False)
     return PackedSequence(data, batch_sizes, packed.sorted_indices, packed.unsorted_indices)
+
+
+class _LSTM(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, inputs: Tensor, h_0: Tensor, c_0: Tensor, anchor: Tensor, way: Direction
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        steps, sequences, _ = inputs.shape
+        size = h_0.shape[-1]
+        gates = functional.linear(inputs, way.weight_ih, _sum(way.bias_ih, way.bias_hh))
+        if way.padding is not None:
+            i, f, _, o = gates.chunk(4, -1)
+            for gate, value in (i, -math.inf), (f, math.inf), (o, -math.inf):
+                gate.masked_fill_(way.padding, value)
+            carried = way.padding.to(gates.dtype)
+        recurrent = way.weight_hh.t()
+        hidden = h_0.new_empty(steps + 1, sequences, size)
+        cells = torch.empty_like(hidden)
+        squashed = h_0.new_empty(steps, sequences, size)
+        start = steps if way.backwards else 0
+        hidden[start], cells[start] = h_0, c_0
+        make_step = forward_steps(gates, hidden, cells, squashed)
+        for t in way.steps(steps):
+            before, after = way.before(t), way.after(t)
+            gates[t].addmm_(hidden[before], recurrent)
+            make_step(t, before, after)
+            if way.padding is not None:
+                hidden[after].addcmul_(carried[t], hidden[before])
+        ctx.save_for_backward(inputs, gates, hidden, cells, squashed)
+        ctx.way = way
+        end = steps - start
+        return way.every_state_after(hidden), hidden[end].clone(), cells[end].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, outer: Tensor, h_n: Tensor, c_n: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, gates, hidden, cells, squashed = ctx.saved_tensors
+        way: Direction = ctx.way
+        carried = None if way.padding is None else way.padding.to(gates.dtype)
+        gradients = torch.empty_like(gates)
+        dh, dc = (x.clone(memory_format=torch.contiguous_format) for x in (h_n, c_n))
+        make_step = backward_steps(gates, cells, squashed, outer, gradients)
+        for t in reversed(way.steps(len(inputs))):
+            make_step(t, way.before(t), dh, dc)
+            later, dh = dh, torch.mm(gradients[t], way.weight_hh)
+            if carried is not None:
+                dh.addcmul_(carried[t], later)
+        way.record(way.weight_ih, (way.bias_ih, way.bias_hh), inputs, gradients)
+        way.record(way.weight_hh, (), way.every_state_before(hidden), gradients)
+        upstream = gradients @ way.weight_ih if ctx.needs_input_grad[0] else None
+        return upstream, dh, dc, None, None
+
+
+def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    return None if first is None or second is None else first + second
+
+
+def _run_lstm(way: Direction, steps: Tensor, states: States) -> tuple[Tensor, States]:
+    outputs, *final = apply(_LSTM, steps, *states, way.tape.anchor, way)
+    return outputs, tuple(final)
+
+
+def _refuse(module: nn.LSTM) -> str | None:
+    return "LSTM with proj_size is not supported: set it to 0" if module.proj_size else None
+
+
+@rule_for(nn.LSTM, refuse=_refuse)
+def lstm_rule(
+    module: nn.LSTM,
+    tape: Tape,
+    input: Tensor | PackedSequence,
+    hx: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Any, tuple[Tensor, ...]]:
+    states = (no_states(module, input),) * 2 if hx is None else hx
+    return run_layers(module, tape, input, states, _run_lstm)
+
+
+aten = torch.ops.aten
+
+
+class _GRU(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, inputs: Tensor, h_0: Tensor, anchor: Tensor, way: Direction
+    ) -> tuple[Tensor, Tensor]:
+        steps, sequences, _ = inputs.shape
+        size = h_0.shape[-1]
+        gates = functional.linear(inputs, way.weight_ih, way.bias_ih)
+        if way.padding is not None:
+            gates[..., size : 2 * size].masked_fill_(way.padding, math.inf)
+        recurrent = way.weight_hh.t().contiguous()
+        hidden = h_0.new_empty(steps + 1, sequences, size)
+        products = h_0.new_empty(steps, sequences, size)
+        start = steps if way.backwards else 0
+        hidden[start] = h_0
+        for t in way.steps(steps):
+            state = hidden[way.before(t)]
+            product = torch.mm(state, recurrent)
+            if way.bias_hh is not None:
+                product += way.bias_hh
+            gates[t, :, : 2 * size].add_(product[:, : 2 * size]).sigmoid_()
+            r, z, n = gates[t].chunk(3, 1)
+            products[t] = product[:, 2 * size :]
+            n.addcmul_(r, products[t]).tanh_()
+            torch.lerp(n, state, z, out=hidden[way.after(t)])
+        ctx.save_for_backward(inputs, gates, hidden, products)
+        ctx.way = way
+        return way.every_state_after(hidden), hidden[steps - start].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, outer: Tensor, h_n: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, gates, hidden, products = ctx.saved_tensors
+        way: Direction = ctx.way
+        from_inputs, from_state = torch.empty_like(gates), torch.empty_like(gates)
+        dh = h_n
+        for t in reversed(way.steps(len(inputs))):
+            dh = dh + outer[t]
+            r, z, n = gates[t].chunk(3, 1)
+            dr, dz, dn = from_inputs[t].chunk(3, 1)
+            aten.tanh_backward.grad_input(dh - dh * z, n, grad_input=dn)
+            aten.sigmoid_backward.grad_input(dh * (hidden[way.before(t)] - n), z, grad_input=dz)
+            aten.sigmoid_backward.grad_input(dn * products[t], r, grad_input=dr)
+            from_state[t] = from_inputs[t]
+            from_state[t].chunk(3, 1)[2].mul_(r)
+            dh = torch.addmm(dh * z, from_state[t], way.weight_hh)
+        way.record(way.weight_ih, (way.bias_ih,), inputs, from_inputs)
+        way.record(way.weight_hh, (way.bias_hh,), way.every_state_before(hidden), from_state)
+        upstream = from_inputs @ way.weight_ih if ctx.needs_input_grad[0] else None
+        return upstream, dh, None, None
+
+
+def _run_gru(way: Direction, steps: Tensor, states: States) -> tuple[Tensor, States]:
+    outputs, final = apply(_GRU, steps, *states, way.tape.anchor, way)
+    return outputs, (final,)
+
+
+@rule_for(nn.GRU)
+def gru_rule(
+    module: nn.GRU, tape: Tape, input: Tensor | PackedSequence, hx: Tensor | None = None
+) -> tuple[Any, Tensor]:
+    initial = no_states(module, input) if hx is None else hx
+    outputs, (final,) = run_layers(module, tape, input, (initial,), _run_gru)
+    return outputs, final

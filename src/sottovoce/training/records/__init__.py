@@ -5,9 +5,7 @@ otherwise (`Instantiated`). `Tape` collects the records of one pass.
 """
 
 from sottovoce.training.records.grouping import Grouping
-from sottovoce.training.records.instantiated import Instantiated
-from sottovoce.training.records.lookup import Lookup
-from sottovoce.training.records.outer import OuterProduct
+from sottovoce.training.records.records import Instantiated, Lookup, OuterProduct
 from sottovoce.training.records.tape import Tape, record_lookup, record_outer_product
 
 __all__ = [

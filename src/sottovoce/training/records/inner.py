@@ -15,12 +15,16 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from sottovoce.training.records.gram import inner_products
-from sottovoce.training.records.grouping import Bucket, norm_dtype
-from sottovoce.training.records.instantiated import Instantiated, as_rows
-from sottovoce.training.records.lookup import Lookup
-from sottovoce.training.records.outer import OuterProduct, form, formed_is_smaller
-from sottovoce.training.records.record import Record
+from sottovoce.training.records.grouping import Bucket, inner_products, norm_dtype
+from sottovoce.training.records.records import (
+    Instantiated,
+    Lookup,
+    OuterProduct,
+    Record,
+    as_rows,
+    form,
+    formed_is_smaller,
+)
 
 
 def shared_product(

@@ -10,14 +10,18 @@ from torch import Tensor
 
 from sottovoce.errors import InvalidInput
 from sottovoce.training.clipping.totals import ClippedSums
-from sottovoce.training.records.gram import GramCache
-from sottovoce.training.records.grouping import Grouping, norm_dtype
+from sottovoce.training.records.grouping import GramCache, Grouping, norm_dtype
 from sottovoce.training.records.inner import shared_product
-from sottovoce.training.records.instantiated import Instantiated
-from sottovoce.training.records.lookup import Lookup, add_rows
-from sottovoce.training.records.outer import OuterProduct, formed_is_smaller
-from sottovoce.training.records.record import Record
-from sottovoce.training.records.weights import GroupWeights, spread
+from sottovoce.training.records.records import (
+    GroupWeights,
+    Instantiated,
+    Lookup,
+    OuterProduct,
+    Record,
+    add_rows,
+    formed_is_smaller,
+    spread,
+)
 
 # Cancellation leaves rounding errors in floating-point sums. A norm that is too small would let a
 # gradient pass unclipped, so this many units in the last place of its magnitude are added. In

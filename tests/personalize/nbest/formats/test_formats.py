@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.nbest.formats import FORMATS, read_nbest, read_table, write_nbest
-from sottovoce.personalize.nbest.formats._lattice import FILLERS, Lattice
+from sottovoce.personalize.nbest.formats.htk import FILLERS, Lattice
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest, attach, by_client
 
 # No lm of 0 and a total that is their sum, so that every format can hold it.
@@ -60,7 +60,7 @@ def test_there_and_back(tmp_path: Path, format: str) -> None:
 
 @given(st.lists(st.tuples(st.text(), st.none() | st.floats(-1e9, 1e9)), max_size=4))
 def test_canonical_keeps_any_text(rows: list[tuple[str, float | None]]) -> None:
-    from sottovoce.personalize.nbest.formats.canonical import from_object, to_object
+    from sottovoce.personalize.nbest.formats.json_lists import from_object, to_object
 
     try:
         sent = NBest("u", tuple(Hypothesis(text, am=am) for text, am in rows), client="ann")

@@ -16,15 +16,29 @@ from sottovoce.corpora.lines import STANDARD_STREAM, Problem, Problems, name_of
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
 from sottovoce.personalize.nbest.formats._tables import read_table
-from sottovoce.personalize.nbest.formats.canonical import read_canonical, write_canonical
-from sottovoce.personalize.nbest.formats.espnet import read_espnet, write_espnet
-from sottovoce.personalize.nbest.formats.flashlight import read_flashlight, write_flashlight
+from sottovoce.personalize.nbest.formats.beams import (
+    from_beams,
+    read_flashlight,
+    read_nemo,
+    to_beams,
+    write_flashlight,
+    write_nemo,
+)
+from sottovoce.personalize.nbest.formats.folders import (
+    read_espnet,
+    read_kaldi,
+    read_srilm,
+    write_espnet,
+    write_kaldi,
+    write_srilm,
+)
 from sottovoce.personalize.nbest.formats.htk import read_htk, write_htk
-from sottovoce.personalize.nbest.formats.hyporadise import read_hyporadise, write_hyporadise
-from sottovoce.personalize.nbest.formats.kaldi import read_kaldi, write_kaldi
-from sottovoce.personalize.nbest.formats.nemo import read_nemo, write_nemo
-from sottovoce.personalize.nbest.formats.pyctcdecode import from_beams, to_beams
-from sottovoce.personalize.nbest.formats.srilm import read_srilm, write_srilm
+from sottovoce.personalize.nbest.formats.json_lists import (
+    read_canonical,
+    read_hyporadise,
+    write_canonical,
+    write_hyporadise,
+)
 from sottovoce.personalize.nbest.lists import NBest
 
 __all__ = [

@@ -1,1 +1,0 @@
-"""Distributed training: agreement between ranks, and all-reduce."""

@@ -4,6 +4,8 @@
 atomic (see `sottovoce.io.atomic`).
 """
 
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +18,7 @@ from sottovoce.corpora.jsonl import jsonl_line, plain_line, read_jsonl, read_pla
 from sottovoce.corpora.lines import (
     LINE_LIMIT,
     STANDARD_STREAM,
+    LiveLines,
     Problem,
     Problems,
     name_of,
@@ -127,6 +130,7 @@ FORMATS: Registry[Format] = Registry(
     "format", _BUILT_IN, group="sottovoce.corpus_formats", check=_register_suffixes
 )
 TABLES = tuple(name for name, format in _BUILT_IN.items() if format.table)
+_COLUMN = re.compile(r"[\w.-]{1,64}")
 SUFFIXES = {suffix: name for name, format in _BUILT_IN.items() for suffix in format.suffixes}
 
 
@@ -171,7 +175,10 @@ class Reader:
         strict: bool = True,
         columns: Columns | None = None,
         line_limit: int = LINE_LIMIT,
+        live: LiveLines | None = None,
     ) -> None:
+        self._live = live or (LiveLines(sys.stdin.buffer) if str(path) == STANDARD_STREAM else None)
+        self._stream: BinaryIO | None = None
         self.path = path
         self.format = format
         self.strict = strict
@@ -199,13 +206,32 @@ class Reader:
     def problems(self) -> list[Problem]:
         return list(self._found.first)
 
+    @property
+    def waits(self) -> bool:
+        """Whether the next utterance has not arrived yet, on standard input."""
+        return self._live is not None and not self._live.has_line()
+
+    @property
+    def fraction(self) -> float | None:
+        """The share of the file that has been read, if its size is known."""
+        if self._live is not None or self._stream is None or self.format == "parquet":
+            return None
+        file = getattr(self._stream, "raw", self._stream)  # of gzip: the compressed file
+        file = getattr(file, "fileobj", file)
+        size = Path(self.path).stat().st_size
+        return min(1.0, file.tell() / size) if size else None
+
     def __iter__(self) -> Iterator[Utterance]:
         self._found = found = Problems(name_of(self.path), self.strict)
         empty = True
-        with open_bytes(self.path) as stream:
-            for utterance in self._utterances(stream, found):
-                empty = False
-                yield utterance
+        with open_bytes(self.path, self._live) as stream:
+            self._stream = stream
+            try:
+                for utterance in self._utterances(stream, found):
+                    empty = False
+                    yield utterance
+            finally:
+                self._stream = None
         if empty:
             why = f": all {found.rejected} records were rejected" if found.rejected else ""
             first = f"; the first error: {found.first[0].reason}" if found.first else "."
@@ -216,6 +242,35 @@ class Reader:
         return FORMATS.get(self.format).read(stream, found, options)
 
 
+def recognise(path: str | Path, columns: Columns | None = None) -> "tuple[str, LiveLines | None]":
+    """The format by the suffix, or else by the first line; for `-`, also the opened stream.
+
+    A JSON object is JSONL, a header with a column of texts is CSV or TSV, the rest is plain text.
+    """
+    if str(path) != STANDARD_STREAM:
+        try:
+            return format_of(path), None
+        except InvalidInput:
+            if not Path(path).is_file():
+                raise
+        with open_bytes(path) as stream:
+            return _format_of_line(LiveLines(stream).first_line(), columns or Columns()), None
+    live = LiveLines(sys.stdin.buffer)
+    return _format_of_line(live.first_line(), columns or Columns()), live
+
+
+def _format_of_line(raw: bytes, columns: Columns) -> str:
+    line = raw.decode("utf-8-sig", errors="replace").strip()
+    if line.startswith("{") and line.endswith("}"):
+        return "jsonl"
+    for name, delimiter in (("csv", ","), ("tsv", "\t")):
+        cells = [cell.strip('"') for cell in line.split(delimiter)]
+        texts = {columns.name_of("text"), columns.name_of("tokens")}
+        if len(cells) > 1 and texts & {*cells} and all(_COLUMN.fullmatch(cell) for cell in cells):
+            return name
+    return "text"
+
+
 def read(
     path: str | Path,
     format: str | None = None,
@@ -223,8 +278,11 @@ def read(
     on_error: Literal["strict", "lenient"] = "strict",
     columns: Columns | None = None,
     line_limit: int = LINE_LIMIT,
+    live: LiveLines | None = None,
 ) -> Reader:
     """Open a corpus. Strict mode stops at the first bad record; lenient mode skips and counts them.
+
+    `live` is standard input, if it has been opened already (see `recognise`).
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -239,6 +297,7 @@ def read(
         strict=on_error == "strict",
         columns=columns,
         line_limit=line_limit,
+        live=live,
     )
 
 

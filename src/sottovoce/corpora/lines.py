@@ -65,6 +65,7 @@ class Problems:
 LINE_LIMIT = 1 << 20
 STANDARD_STREAM = "-"
 
+_CHUNK = 1 << 16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -78,15 +79,63 @@ def name_of(path: str | Path) -> str:
     return "standard input" if str(path) == STANDARD_STREAM else str(path)
 
 
+class LiveLines(io.RawIOBase):
+    """A stream that hands out every line as soon as it has arrived, such as a pipe.
+
+    >>> lines = LiveLines(io.BytesIO(b"call mum\\nhang"))
+    >>> lines.first_line(), lines.readline(), lines.has_line()
+    (b'call mum\\n', b'call mum\\n', False)
+    """
+
+    def __init__(self, source: Any) -> None:
+        self._read = getattr(source, "read1", source.read)
+        self._held, self._place = b"", 0
+
+    def readable(self) -> bool:
+        return True
+
+    def has_line(self) -> bool:
+        """Whether a whole line can be read without waiting."""
+        return self._held.find(b"\n", self._place) >= 0
+
+    def first_line(self, limit: int = 1 << 20) -> bytes:
+        """The next line (up to `limit` bytes), which stays to be read."""
+        while not self.has_line() and len(self._held) < limit and self._fill():
+            pass
+        return self._held[self._place :].partition(b"\n")[0] + b"\n" * self.has_line()
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        limit = sys.maxsize if size is None or size < 0 else size
+        while not self.has_line() and len(self._held) - self._place < limit and self._fill():
+            pass
+        end = self._held.find(b"\n", self._place) + 1 or len(self._held)
+        end = min(end, self._place + limit)
+        line, self._place = self._held[self._place : end], end
+        return line
+
+    def readinto(self, buffer: Any, /) -> int:
+        if self._place == len(self._held):
+            self._fill()
+        part = self._held[self._place : self._place + len(buffer)]
+        buffer[: len(part)] = part
+        self._place += len(part)
+        return len(part)
+
+    def _fill(self) -> bool:
+        chunk: bytes = self._read(_CHUNK)
+        self._held, self._place = self._held[self._place :] + chunk, 0
+        return bool(chunk)
+
+
 @contextmanager
-def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file, or standard input for `-`; gzip is decompressed."""
+def open_bytes(path: str | Path, live: LiveLines | None = None) -> Iterator[BinaryIO]:
+    """Open a file, or standard input for `-` (already opened: `live`); gzip is decompressed."""
     if str(path) == STANDARD_STREAM:
-        buffered = io.BufferedReader(cast(io.RawIOBase, sys.stdin.buffer))
-        try:
-            yield _decompressed(buffered)
-        finally:
-            buffered.detach()
+        lines = live or LiveLines(sys.stdin.buffer)
+        if lines.first_line(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
+            yield _decompressed(io.BufferedReader(lines))
+        else:
+            yield cast(BinaryIO, lines)
     else:
         with Path(path).open("rb") as stream:
             yield _decompressed(stream)

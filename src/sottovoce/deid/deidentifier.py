@@ -10,7 +10,7 @@ statement covers both.
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -145,17 +145,22 @@ class Deidentifier:
                 yield apply_to_text(utterance.text, pieces) if pieces else utterance.text
 
     def release_all(
-        self, utterances: Iterable[Utterance], *, call: int | None = None
+        self,
+        utterances: Iterable[Utterance],
+        *,
+        call: int | None = None,
+        waits: Callable[[], bool] = lambda: False,
     ) -> Iterator[Release]:
         """Release utterances; labels stay aligned with tokens.
 
         Calls with the same `call` are parts of one release: within it, equal texts without an id
-        count as different utterances, not as one text released twice.
+        count as different utterances, not as one text released twice. What has been read is
+        released at once when `waits` says that the next utterance is not there yet.
         """
         source = iter(utterances)
         if call is None:
             (call,) = random_numbers(1)
-        while batch := list(islice(source, BATCH)):
+        while batch := _batch(source, waits):
             for utterance in batch:
                 _check_tokens(utterance)
             for utterance, pieces in self._replaced(batch, call):
@@ -418,6 +423,16 @@ class Deidentifier:
             ),
             offsets,
         )
+
+
+def _batch(source: Iterator[Utterance], waits: Callable[[], bool]) -> list[Utterance]:
+    """The next utterances, at most `BATCH`, and no more than there are before the next wait."""
+    batch: list[Utterance] = []
+    for utterance in source:
+        batch.append(utterance)
+        if len(batch) == BATCH or waits():
+            break
+    return batch
 
 
 class _BareText:

@@ -30,6 +30,7 @@ from sottovoce.deid.files.corpus_file import release_file
 from sottovoce.deid.files.fields import POLICIES
 from sottovoce.deid.files.manifest import WARNING
 from sottovoce.deid.files.shards import release_shards
+from sottovoce.deid.files.stream import release_stream
 from sottovoce.deid.replace.sources import SOURCES
 from sottovoce.deid.replace.strategies import STRATEGIES, parse_setting
 from sottovoce.deid.replace.vault import KEY_BYTES, WITHIN
@@ -41,7 +42,9 @@ from sottovoce.privacy.noise import NoiseSource
 
 @click.command()
 @click.argument("source", metavar="IN")
-@click.option("-o", "--output", required=True, help="File to write; - is standard output.")
+@click.option(
+    "-o", "--output", default="-", show_default=True, help="File to write; - is standard output."
+)
 @click.option("--to", "target_format", type=Named(FORMATS), help=BY_NAME.format("output"))
 @click.option(
     "--strategy",
@@ -114,6 +117,11 @@ from sottovoce.privacy.noise import NoiseSource
     show_default=True,
     help="Pairs of private and released text to add to the manifest, for a report.",
 )
+@click.option(
+    "--manifest",
+    "manifest_file",
+    help="With standard output: write the manifest here (OUT.run.json), for the output OUT.",
+)
 @click.option("--seed", type=int, help="For tests: repeatable output, marked as seeded.")
 @click.option(
     "--user",
@@ -148,21 +156,23 @@ def run(
 ) -> None:
     """Release the corpus IN (- is standard input) to OUT, with the manifest OUT.run.json.
 
-    If IN is a folder, each of its files is released into the folder OUT; an interrupted release
-    resumes after the files that are finished.
+    Without -o, every line goes to standard output as soon as it is read, and the statement to
+    standard error at the end, also after Ctrl-C. The format of standard input is recognised from
+    its first line. If IN is a folder, each of its files is released into the folder OUT; an
+    interrupted release resumes after the files that are finished.
 
     \b
     Examples:
       sottovoce deid calls.jsonl -o released.jsonl --strategy entity --epsilon 3
       sottovoce deid calls.conll -o released.conll --detector gold --labels built-in
-      sottovoce deid - --from text -o - --strategy typed < notes.txt
+      tail -f app.log | sottovoce deid - --strategy typed
     """
     reading = {
         name: options.pop(name)
         for name in list(options)
         if name in ("source_format", "lenient", "line_limit") or name.endswith("_column")
     }
-    readers = [open_corpus(path, **reading) for path in _paths(source)]
+    readers = [open_corpus(path, by_content=True, **reading) for path in _paths(source)]
     found = detector(detector_name, chosen_labels(labels), caution=caution)
     if "gold" in detector_name.split("+") and any(each.format == "text" for each in readers):
         raise InvalidInput(
@@ -191,7 +201,13 @@ def run(
     if examples:
         click.echo(WARNING, err=True)
     show = partial(track, description="Releasing", unit="utterances")
+    if options["manifest_file"] and output != "-":
+        raise InvalidInput(
+            f"Expected --manifest without -o, got -o {output}: the manifest is beside it."
+        )
     if Path(source).is_dir():
+        if output == "-":
+            raise InvalidInput("Expected a folder to write with -o, got none: name one.")
         content = release_shards(
             lambda: Deidentifier(**settings),
             readers,
@@ -202,17 +218,16 @@ def run(
         lines = _shard_lines(content, output)
     else:
         chosen = Deidentifier(**settings)
-        content = release_file(
-            chosen,
-            readers[0],
-            output,
-            format=target_format,
-            track=show,
-            examples=examples,
+        release = (
+            partial(release_stream, manifest_file=options["manifest_file"])
+            if output == "-"
+            else partial(release_file, output=output)
         )
+        content = release(chosen, readers[0], format=target_format, track=show, examples=examples)
         content |= losses_of(readers[0])
         count = content["metrics"]["utterances"]
-        lines = [f"Released {count:,} utterances to {output}.", *chosen.statement().lines()]
+        where = "standard output" if output == "-" else output
+        lines = [f"Released {count:,} utterances to {where}.", *chosen.statement().lines()]
     if options["vault_file"] and vault is not None:
         vault.save(options["vault_file"])
     if as_json:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import click
@@ -43,34 +44,52 @@ def print_json(result: object, *, err: bool = False) -> None:
 
 @contextmanager
 def progress(
-    description: str, *, unit: str = "", total: int | None = None
+    description: str,
+    *,
+    unit: str = "",
+    total: int | None = None,
+    fraction: Callable[[], float | None] = lambda: None,
 ) -> Iterator[Callable[[int], None]]:
     """Yield a function that takes the count done so far and updates a progress bar.
 
-    The bar appears only on a terminal, and only after `SHOW_AFTER` seconds.
+    The bar appears only on a terminal, and only after `SHOW_AFTER` seconds. Where the total is
+    known, or `fraction` tells the share that is done, it shows the percentage and the time left.
     """
     if not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:,.0f} " + unit),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[count]:,} " + unit),
         TimeElapsedColumn(),
+        TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     )
-    task = bar.add_task(description, total=total)
+    task = bar.add_task(description, total=None if total is None else 1.0, count=0)
     next_update = time.monotonic() + SHOW_AFTER
 
     def update(count: int) -> None:
         nonlocal next_update
         if time.monotonic() > next_update:
             bar.start()
-            bar.update(task, completed=count)
+            done = fraction() if total is None else count / max(1, total)
+            if done is None:
+                bar.update(task, count=count)
+            else:
+                bar.update(task, count=count, completed=done, total=1.0)
             next_update = time.monotonic() + REFRESH_INTERVAL
 
     try:
@@ -82,8 +101,9 @@ def progress(
 def track(
     items: Iterable[Item], description: str, *, unit: str = "", total: int | None = None
 ) -> Iterator[Item]:
-    """Yield the items, and show a progress bar."""
-    with progress(description, unit=unit, total=total) as update:
+    """Yield the items, and show a progress bar; a reader tells which part of its file is read."""
+    read = partial(getattr, items, "fraction", None)
+    with progress(description, unit=unit, total=total, fraction=read) as update:
         for count, item in enumerate(items, 1):
             update(count)
             yield item

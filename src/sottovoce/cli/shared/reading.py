@@ -14,6 +14,7 @@ import click
 
 from sottovoce.cli.shared.options import Named
 from sottovoce.corpora import FORMATS, Columns, Reader, read
+from sottovoce.corpora.formats import recognise
 from sottovoce.corpora.lines import LINE_LIMIT
 from sottovoce.corpora.tables import FIELDS
 from sottovoce.errors import InvalidInput, LedgerDamaged, UnchainedLedger
@@ -58,15 +59,24 @@ def open_corpus(
     source_format: str | None,
     lenient: bool,
     line_limit: int,
+    by_content: bool = False,
     **columns: str | None,
 ) -> Reader:
-    """Open the corpus as the options specify."""
+    """Open the corpus as the options specify.
+
+    With `by_content`, a format that the name does not tell is recognised from the first line.
+    """
+    named = Columns(**{name.removesuffix("_column"): each for name, each in columns.items()})
+    live = None
+    if by_content and source_format is None:
+        source_format, live = recognise(path, named)
     return read(
         path,
         source_format,
         on_error="lenient" if lenient else "strict",
-        columns=Columns(**{name.removesuffix("_column"): named for name, named in columns.items()}),
+        columns=named,
         line_limit=line_limit,
+        live=live,
     )
 
 

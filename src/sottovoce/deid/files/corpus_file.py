@@ -19,7 +19,7 @@ from typing import Any
 from sottovoce.corpora import Columns, Reader, Utterance, format_of, write
 from sottovoce.corpora.formats import TABLES
 from sottovoce.deid.deidentifier import Deidentifier
-from sottovoce.deid.files.manifest import Examples, manifest, write_manifest
+from sottovoce.deid.files.manifest import Examples, describe_file, manifest, write_manifest
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import PRIVATE, SUFFIX, Run
 
@@ -39,25 +39,22 @@ def release_file(
 ) -> dict[str, Any]:
     """Release the reader's utterances; return the manifest, with up to `examples` examples.
 
-    The output `-` streams to standard output, without a manifest file. Files with the same `call`
-    are parts of one release (see `Deidentifier.release_all`).
+    Files with the same `call` are parts of one release (see `Deidentifier.release_all`).
     """
     began = time.perf_counter()
-    to_stream = str(output) == "-"
-    chosen = format or (reader.format if to_stream else format_of(output))
+    target = Path(output)
+    chosen = format or format_of(target)
     columns: Columns | None = reader.columns if chosen in TABLES else None
-    if not to_stream:
-        _check(Path(output), reader)
-    hidden = Path("-") if to_stream else _temporary(Path(output))
-    known = None if to_stream else _state(Path(output))
-    folder = None if to_stream else Run.beside(output)
+    _check(target, reader)
+    hidden, known, folder = _temporary(target), _state(target), Run.beside(target)
     shown = Examples(examples)
-    if not to_stream and Path(f"{output}{SUFFIX}").exists():
-        deid.absorb(record_of(output))
+    if Path(f"{target}{SUFFIX}").exists():
+        deid.absorb(record_of(target))
         call = None  # Releasing the same text again is a separate release.
     try:
-        mode = 0 if to_stream else _create_private(hidden)
-        write(hidden, _released(deid, track(reader), shown, call), chosen, columns=columns)
+        mode = _create_private(hidden)
+        released = released_utterances(deid, track(reader), shown, call=call)
+        write(hidden, released, chosen, columns=columns)
         if deid.detector.name == "gold" and not deid.unit_counts.tokens:
             raise InvalidInput(
                 f"Expected private annotations in {reader.path}, got none in "
@@ -67,33 +64,30 @@ def release_file(
             deid,
             deid.statement(),
             source=reader.path,
-            output=hidden,
+            output=describe_file(hidden) | {"name": target.name},
             seconds=time.perf_counter() - began,
             folder=folder,
         )
         if examples:
             content = {**content, "examples": shown.found}
-        if folder is not None:
-            content = _renamed(content, Path(output).name)
-            hidden.chmod(mode)
-            with _exclusive(Path(output).parent):
-                if _state(Path(output)) != known:
-                    raise InvalidInput(
-                        f"Expected {output} to be unchanged, but another process has released to "
-                        "it: name another output. This process released nothing."
-                    )
-                folder.write_private(_record(output), deid.record())
-                content = write_manifest(folder, content)
-                hidden.replace(output)
+        hidden.chmod(mode)
+        with _exclusive(target.parent):
+            if _state(target) != known:
+                raise InvalidInput(
+                    f"Expected {target} to be unchanged, but another process has released to "
+                    "it: name another output. This process released nothing."
+                )
+            folder.write_private(record_name(target), deid.record())
+            content = write_manifest(folder, content)
+            hidden.replace(target)
     finally:
-        if not to_stream:
-            hidden.unlink(missing_ok=True)
+        hidden.unlink(missing_ok=True)
     return content
 
 
 def record_of(output: str | Path) -> dict[str, Any]:
     """The record of a release, kept in private/ (see `Deidentifier.absorb`)."""
-    path = Path(output).parent / PRIVATE / _record(output)
+    path = Path(output).parent / PRIVATE / record_name(output)
     try:
         record: dict[str, Any] = json.loads(path.read_bytes())
         return record
@@ -104,7 +98,8 @@ def record_of(output: str | Path) -> dict[str, Any]:
         ) from problem
 
 
-def _record(output: str | Path) -> str:
+def record_name(output: str | Path) -> str:
+    """The name of the record of a release, in private/."""
     return f"{Path(output).name}{RECORD}"
 
 
@@ -120,10 +115,16 @@ def _check(output: Path, reader: Reader) -> None:
         )
 
 
-def _released(
-    deid: Deidentifier, utterances: Iterable[Utterance], shown: Examples, call: int | None
+def released_utterances(
+    deid: Deidentifier,
+    utterances: Iterable[Utterance],
+    shown: Examples,
+    *,
+    call: int | None = None,
+    waits: Callable[[], bool] = lambda: False,
 ) -> Iterator[Utterance]:
-    for released in deid.release_all(shown.watch(utterances), call=call):
+    """The released utterances; the first changed ones are added to `shown`."""
+    for released in deid.release_all(shown.watch(utterances), call=call, waits=waits):
         shown.add(released.text, released.offsets)
         yield released.utterance
 
@@ -151,10 +152,6 @@ def _state(output: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns
-
-
-def _renamed(content: dict[str, Any], name: str) -> dict[str, Any]:
-    return {**content, "output": {**content["output"], "name": name}}
 
 
 @contextmanager

@@ -38,11 +38,11 @@ def manifest(
     statement: ReleaseStatement,
     *,
     source: str | Path,
-    output: str | Path,
+    output: Mapping[str, Any],
     seconds: float,
     folder: Run | None = None,
 ) -> dict[str, Any]:
-    """The manifest of a finished release; `output` is the file before it is renamed.
+    """The manifest of a finished release; `output` is its description (see `describe_file`).
 
     `folder` holds the key for the hash of the input.
     """
@@ -58,7 +58,7 @@ def manifest(
         "seed": deid.to_json()["random_numbers"],
         "input": _input(source, folder),
         "made_with": {"detector": fingerprint(deid.detector)},
-        "output": describe_file(output),
+        "output": dict(output),
         "guarantee": statement.guarantees[unit].to_json(),
         "claimed": claims,
         "ledger": statement.ledgers[unit].to_json(),
@@ -131,9 +131,7 @@ def with_hash(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_file(path: str | Path) -> dict[str, Any]:
-    """Name, size and SHA-256 of a file; None for a stream."""
-    if str(path) == "-":
-        return {"name": "-", "bytes": None, "sha256": None}
+    """Name, size and SHA-256 of a file."""
     digest, size = hashlib.sha256(), 0
     with Path(path).open("rb") as stream:
         while chunk := stream.read(_CHUNK):

@@ -24,8 +24,12 @@ from rich.console import Console
 from rich.table import Table
 
 from helpers.options import options_of, parser_of, tell, without_data, write
-from sottovoce.personalize.lm.neural.model import TransformerLM
-from sottovoce.personalize.lm.neural.trie import PrefixTree, score_one_by_one, score_tree
+from sottovoce.personalize.lm.neural.model import (
+    PrefixTree,
+    TransformerLM,
+    score_one_by_one,
+    score_tree,
+)
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vocabulary
 from sottovoce.personalize.nbest.formats import read_nbest
 from sottovoce.personalize.nbest.formats.beams import from_decoder

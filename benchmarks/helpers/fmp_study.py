@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helpers.fmp_qbar import Pairs, QBar, Told, narrowed
+from helpers.phrases import PhraseCache
 from sottovoce.personalize.federated.counting import Counting
 from sottovoce.personalize.federated.pairs import SharedPairs
 from sottovoce.personalize.lm.language_model import LanguageModel
 from sottovoce.personalize.lm.mixture import WordModel
-from sottovoce.personalize.lm.phrases import PhraseCache
 from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
 from sottovoce.personalize.nbest.lists import NBest, by_client
 from sottovoce.personalize.rescoring.scores import Adaptation, ScoreTable

@@ -8,7 +8,7 @@ The objects that matter, imported when they are first used (torch only for train
 
 from typing import TYPE_CHECKING
 
-from sottovoce._lazy import lazily
+from sottovoce._extras import lazily
 
 if TYPE_CHECKING:
     from sottovoce.audit import audit_model as audit_model

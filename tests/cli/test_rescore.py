@@ -16,7 +16,7 @@ from sottovoce.personalize.federated.marginals import Marginals
 from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.personalize.federated.release import CountRelease
 from sottovoce.personalize.lm.language_model import save_ngram
-from sottovoce.personalize.lm.ngram.arpa import write_arpa
+from sottovoce.personalize.lm.ngram.files import write_arpa
 from sottovoce.personalize.lm.ngram.training import train_ngram
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.formats import write_nbest

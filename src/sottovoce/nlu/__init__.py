@@ -11,22 +11,22 @@ torch.
 
 from typing import TYPE_CHECKING
 
-from sottovoce._lazy import lazily
+from sottovoce._extras import lazily
 
 if TYPE_CHECKING:
     from sottovoce.corpora.memory import read_utterances as read
     from sottovoce.nlu.assistant import Assistant, load, train
-    from sottovoce.nlu.evaluation import Evaluation, Score
     from sottovoce.nlu.fit.settings import Settings
+    from sottovoce.nlu.metrics.scores import Evaluation, Score
     from sottovoce.nlu.parses import Parse, Slot
     from sottovoce.nlu.schema import Schema
 
 _EXPORTS = {
     "Assistant": "sottovoce.nlu.assistant",
-    "Evaluation": "sottovoce.nlu.evaluation",
+    "Evaluation": "sottovoce.nlu.metrics.scores",
     "Parse": "sottovoce.nlu.parses",
     "Schema": "sottovoce.nlu.schema",
-    "Score": "sottovoce.nlu.evaluation",
+    "Score": "sottovoce.nlu.metrics.scores",
     "Settings": "sottovoce.nlu.fit.settings",
     "Slot": "sottovoce.nlu.parses",
     "load": "sottovoce.nlu.assistant",

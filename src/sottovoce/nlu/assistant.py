@@ -34,10 +34,10 @@ from sottovoce.corpora.memory import read_parts, read_utterances
 from sottovoce.corpora.splits import By, Split, parse_ratios
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import LOCK, PRIVATE, RUN, Run
-from sottovoce.nlu.evaluation import Evaluation
 from sottovoce.nlu.fit.loop import Progress
 from sottovoce.nlu.fit.recipes import QUICK, QUICK_NOTE, is_quick
 from sottovoce.nlu.fit.settings import Settings
+from sottovoce.nlu.metrics.scores import Evaluation
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.parses import Parse, parse_of, utterance_of
 from sottovoce.nlu.runs.checks import check_samples, check_trainable

@@ -18,7 +18,6 @@ from sottovoce.personalize.federated.server import NobodyJoined, Refused, Server
 from sottovoce.personalize.lm.language_model import LanguageModel, load_lm
 from sottovoce.personalize.lm.mixture import MixedLM
 from sottovoce.personalize.lm.ngram.training import train_ngram
-from sottovoce.personalize.lm.phrases import PhraseCache
 from sottovoce.personalize.lm.vocabulary import Dirichlet, Vocabulary
 from sottovoce.personalize.nbest.formats import FORMATS, read_nbest, write_nbest
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest, by_client
@@ -46,7 +45,6 @@ __all__ = [
     "NobodyJoined",
     "Personalisation",
     "Personaliser",
-    "PhraseCache",
     "Refused",
     "ReleasePlan",
     "RoundReport",

@@ -6,7 +6,7 @@ names below are imported on first use.
 
 from typing import TYPE_CHECKING
 
-from sottovoce._lazy import lazily
+from sottovoce._extras import lazily
 
 if TYPE_CHECKING:
     from sottovoce.privacy.accounting import Entry as Entry

@@ -7,7 +7,7 @@ must stay fast.
 
 from typing import TYPE_CHECKING
 
-from sottovoce._lazy import lazily
+from sottovoce._extras import lazily
 
 if TYPE_CHECKING:
     from sottovoce.report.collection import collect as collect

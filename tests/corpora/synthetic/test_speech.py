@@ -2,8 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.corpora import check_bio
+from sottovoce.corpora.synthetic.carriers import FILLERS, agree, leads, repair, stumble, tails
 from sottovoce.corpora.synthetic.schema import MOODS
-from sottovoce.corpora.synthetic.speech import FILLERS, agree, leads, repair, stumble, tails
 
 spans = st.lists(
     st.one_of(

@@ -6,8 +6,14 @@ from sottovoce.audit.attacks.membership import (
     MembershipAttack,
     membership_attacks,
 )
-from sottovoce.audit.attacks.references import ReferenceScores, train_references
-from sottovoce.audit.attacks.score_attacks import lira, lira_offline, loss_attack, rmia
+from sottovoce.audit.attacks.score_attacks import (
+    ReferenceScores,
+    lira,
+    lira_offline,
+    loss_attack,
+    rmia,
+    train_references,
+)
 from sottovoce.audit.attacks.shadow import ShadowAttack, sorted_features
 
 __all__ = [

@@ -12,7 +12,7 @@ from sottovoce._registry import Registry
 from sottovoce.audit import _checks
 from sottovoce.audit._checks import Scores
 from sottovoce.audit.attacks import score_attacks
-from sottovoce.audit.attacks.references import ReferenceScores
+from sottovoce.audit.attacks.score_attacks import ReferenceScores
 from sottovoce.audit.result import AttackOutcome, measure_all
 from sottovoce.audit.scoring import ScoringFunction, log_probabilities
 

@@ -23,7 +23,7 @@ from sottovoce.errors import InvalidInput
 if TYPE_CHECKING:
     from sottovoce.nlu.fit.loop import Progress
     from sottovoce.nlu.fit.settings import Settings
-    from sottovoce.nlu.runs.search_cost import SearchCost
+    from sottovoce.nlu.runs.in_progress import SearchCost
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -166,7 +166,7 @@ def settings_from(options: dict[str, Any]) -> "Settings":
 
 def search_cost_from(options: dict[str, Any]) -> "SearchCost | None":
     """The search that found the settings in the file, so that its cost is charged to the run."""
-    from sottovoce.nlu.runs.search_cost import SearchCost
+    from sottovoce.nlu.runs.in_progress import SearchCost
 
     path = options.get(FILE)
     return None if path is None else SearchCost.from_json(_read(Path(path)))

@@ -30,11 +30,11 @@ from typing import Any
 
 from sottovoce import _validate
 from sottovoce.corpora.records import OUTSIDE, Utterance
+from sottovoce.corpora.synthetic.carriers import agree
 from sottovoce.corpora.synthetic.draws import zipf
 from sottovoce.corpora.synthetic.grammar import HOLE, LINES_SHIFT, Choice, read
 from sottovoce.corpora.synthetic.kinds import KINDS, PARTS
 from sottovoce.corpora.synthetic.lexicon import LEXICONS, LISTS_SHIFT, lexicon
-from sottovoce.corpora.synthetic.speech import agree
 from sottovoce.errors import InvalidInput
 
 TRIES = 1000

@@ -24,10 +24,17 @@ import numpy.typing as npt
 
 from sottovoce._validate import at_least_one, one_of
 from sottovoce.corpora.records import Utterance
-from sottovoce.corpora.synthetic.carriers import MOST_HOLES, Carrier, catalogue
+from sottovoce.corpora.synthetic.carriers import (
+    MOST_HOLES,
+    PLACES,
+    Carrier,
+    agree,
+    catalogue,
+    repair,
+    stumble,
+)
 from sottovoce.corpora.synthetic.domains import NAMES
 from sottovoce.corpora.synthetic.draws import GOLDEN, Numbers, Shares, cumulative, key, mix, unit
-from sottovoce.corpora.synthetic.speech import PLACES, agree, repair, stumble
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
 

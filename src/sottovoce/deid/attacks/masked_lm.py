@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sottovoce._transformers import quiet
+from sottovoce._extras import quiet
 from sottovoce.deid.attacks.pairing import ReplacedValue
 from sottovoce.deid.attacks.reader import Attack
 from sottovoce.deid.replace.forms import canonical

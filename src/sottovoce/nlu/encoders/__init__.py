@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce._lazy import lazily
+from sottovoce._extras import lazily
 from sottovoce._registry import Registry
 from sottovoce.errors import InvalidInput
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from sottovoce import _validate
-from sottovoce._transformers import quiet
+from sottovoce._extras import quiet
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import VALID, settle, write_together
 from sottovoce.nlu.encoders.base import Encoded, Encoder, Prepared

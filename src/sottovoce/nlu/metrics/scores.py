@@ -9,12 +9,15 @@ computed from the counts alone.
 The four scores of a model on a corpus, computed from counts per utterance.
 
 Every score is a ratio of sums of counts, so intervals (`bootstrap`) need only the counts.
+
+Scores of a model on labelled utterances, with confidence intervals.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,3 +197,57 @@ def relative_change(value: float, baseline: float) -> float:
     if baseline == 0:
         return math.copysign(math.inf, value)
     return (value - baseline) / baseline
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A fraction with its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:.1f} % ({100 * self.low:.1f} - {100 * self.high:.1f})"
+
+
+class Evaluation(Mapping[str, Score]):
+    """Scores by name: ser (semantic error rate), intent_accuracy, slot_f1, exact_match.
+
+    >>> found = Evaluation({"ser": {"value": 0.25, "low": 0.2, "high": 0.31}})
+    >>> found["ser"].value
+    0.25
+    >>> print(found)
+    semantic error rate 25.0 % (20.0 - 31.0)
+    """
+
+    def __init__(self, scores: Mapping[str, Mapping[str, float]]) -> None:
+        self._scores = {name: Score(**found) for name, found in scores.items()}
+
+    def __getitem__(self, name: str) -> Score:
+        return self._scores[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._scores)
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def __repr__(self) -> str:
+        return f"Evaluation({self.to_json()})"
+
+    def __str__(self) -> str:
+        width = max(len(DISPLAY_NAMES.get(name, name)) for name in self)
+        return "\n".join(
+            f"{DISPLAY_NAMES.get(name, name):{width}} {score}" for name, score in self.items()
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The form stored in run.json."""
+        return {
+            name: {"value": score.value, "low": score.low, "high": score.high}
+            for name, score in self.items()
+        }

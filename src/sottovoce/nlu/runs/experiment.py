@@ -29,7 +29,7 @@ from sottovoce.nlu.metrics.bootstrap import intervals
 from sottovoce.nlu.metrics.scores import count
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.runs.card import MEASURED
-from sottovoce.nlu.runs.search_cost import SearchCost
+from sottovoce.nlu.runs.in_progress import SearchCost
 from sottovoce.nlu.schema import Schema
 from sottovoce.privacy.groups import group_guarantee
 from sottovoce.privacy.guarantee import SEEDED_STAMP, Guarantee, Relation, Unit, number_to_json

@@ -20,7 +20,7 @@ from sottovoce.io.atomic import text_output
 from sottovoce.nlu.fit.recipes import default_recipe
 from sottovoce.nlu.fit.settings import DP, Settings
 from sottovoce.nlu.runs.experiment import train
-from sottovoce.nlu.runs.search_cost import VALID_READ, SearchCost
+from sottovoce.nlu.runs.in_progress import VALID_READ, SearchCost
 from sottovoce.nlu.schema import Schema
 from sottovoce.privacy.accounting import account, several_runs
 from sottovoce.privacy.guarantee import Guarantee

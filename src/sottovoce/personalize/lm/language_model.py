@@ -15,8 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output, text_output
-from sottovoce.personalize.lm.ngram.arpa import read_arpa, write_arpa
-from sottovoce.personalize.lm.ngram.compiled import as_written, read_compiled, write_compiled
+from sottovoce.personalize.lm.ngram.files import (
+    as_written,
+    read_arpa,
+    read_compiled,
+    write_arpa,
+    write_compiled,
+)
 from sottovoce.personalize.lm.ngram.model import NGramModel
 from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
 
@@ -118,7 +123,7 @@ def _load_ngram(folder: Path) -> NGramModel:
 
 
 def _load_file(path: Path, vocabulary: Vocabulary | None, *, kenlm: bool) -> LanguageModel:
-    from sottovoce.personalize.lm.ngram.kenlm import KenLM, is_binary
+    from sottovoce.personalize.lm.ngram.files import KenLM, is_binary
 
     if is_binary(path):
         return KenLM(path, _needed(vocabulary, path))

@@ -16,15 +16,16 @@ from sottovoce.personalize.lm.vocabulary import Vocabulary
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from sottovoce.personalize.lm.neural.model import TransformerLM, TransformerShape  # noqa: E402
+from sottovoce.personalize.lm.neural.model import (  # noqa: E402  # noqa: E402
+    PrefixTree,
+    TransformerLM,
+    TransformerShape,
+    score_one_by_one,
+)
 from sottovoce.personalize.lm.neural.training import (  # noqa: E402
     TrainingOptions,
     perplexity,
     train_transformer,
-)
-from sottovoce.personalize.lm.neural.trie import (  # noqa: E402
-    PrefixTree,
-    score_one_by_one,
 )
 
 # The models are tiny; leave the cores to other tests.

@@ -15,8 +15,7 @@ from sottovoce.personalize.lm.language_model import (
     load_lm,
     save_ngram,
 )
-from sottovoce.personalize.lm.ngram.arpa import read_arpa
-from sottovoce.personalize.lm.ngram.compiled import read_compiled
+from sottovoce.personalize.lm.ngram.files import read_arpa, read_compiled
 from sottovoce.personalize.lm.ngram.model import NGramModel
 from sottovoce.personalize.lm.ngram.training import train_ngram
 from sottovoce.personalize.lm.vocabulary import Vocabulary

@@ -9,8 +9,7 @@ import pytest
 
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.language_model import load_lm
-from sottovoce.personalize.lm.ngram.arpa import read_arpa, write_arpa
-from sottovoce.personalize.lm.ngram.kenlm import MAGIC, KenLM
+from sottovoce.personalize.lm.ngram.files import MAGIC, KenLM, read_arpa, write_arpa
 from sottovoce.personalize.lm.ngram.model import END, NGramModel
 from sottovoce.personalize.lm.ngram.training import train_ngram
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vocabulary

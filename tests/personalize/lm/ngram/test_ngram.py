@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.lm.ngram.arpa import read_arpa, write_arpa
+from sottovoce.personalize.lm.ngram.files import read_arpa, write_arpa
 from sottovoce.personalize.lm.ngram.model import END, START, NGramModel
 from sottovoce.personalize.lm.ngram.training import perplexity, train_ngram
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vocabulary

@@ -4,9 +4,8 @@ Values overlap on purpose, so that a word alone does not determine its slot: `pa
 a first name, `may` a month and a surname, `call` part of a title.
 """
 
-from sottovoce.corpora.synthetic.kinds.common import AMOUNTS, PEOPLE
+from sottovoce.corpora.synthetic.kinds.common import AMOUNTS, MESSAGES, PEOPLE
 from sottovoce.corpora.synthetic.kinds.health import HEALTH
-from sottovoce.corpora.synthetic.kinds.messages import MESSAGES
 from sottovoce.corpora.synthetic.kinds.video import VIDEO
 from sottovoce.corpora.synthetic.lexicon import Kind
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sottovoce.errors import InvalidInput
-from sottovoce.personalize.lm.neural.trie import PrefixTree
+from sottovoce.personalize.lm.neural.model import PrefixTree
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
 
 # Rounding tolerance between tree and single-sentence scores.

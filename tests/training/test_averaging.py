@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from sottovoce.errors import InvalidInput
-from sottovoce.training.averaging import TailAverage
+from sottovoce.training.checkpoint import TailAverage
 
 
 def test_the_mean_begins_at_its_start_and_survives_a_checkpoint() -> None:

@@ -7,8 +7,7 @@
 
 from sottovoce.deid.deidentifier import Deidentifier, Release
 from sottovoce.deid.detect import DETECTORS, detector, evaluate
-from sottovoce.deid.detect.labels import TYPES, LabelMap, read_labels
-from sottovoce.deid.detect.mappings import MAPPINGS, mapping
+from sottovoce.deid.detect.labels import MAPPINGS, TYPES, LabelMap, mapping, read_labels
 from sottovoce.deid.files.alignment import Offsets, Replacement
 from sottovoce.deid.files.fields import Fields
 from sottovoce.deid.replace import Surrogates, Vault, public_surrogates, read_surrogates

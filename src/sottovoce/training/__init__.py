@@ -3,7 +3,7 @@
 from sottovoce._extras import explained
 
 try:
-    from sottovoce.training.averaging import TailAverage
+    from sottovoce.training.checkpoint import TailAverage
     from sottovoce.training.distributed import Worker, join_workers, leave_workers
     from sottovoce.training.edpsgd.scaling import LayerScales
     from sottovoce.training.errors import WorkerLost

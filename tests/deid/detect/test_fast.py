@@ -12,9 +12,9 @@ from sottovoce.corpora import Span, from_spans
 from sottovoce.deid import Deidentifier
 from sottovoce.deid.detect import Combination, Tagger, detector
 from sottovoce.deid.detect.crf import general_corpus
+from sottovoce.deid.detect.crf.decoding import read_weights, rounded
 from sottovoce.deid.detect.crf.general import CASELESS, FIRST, General, lexicon_from, lexicon_text
 from sottovoce.deid.detect.crf.training import TaggerTraining, train
-from sottovoce.deid.detect.crf.weights import read_weights, rounded
 from sottovoce.deid.detect.detector import utterance_of
 from sottovoce.deid.detect.labels import LabelMap
 from sottovoce.errors import InvalidInput

@@ -10,8 +10,7 @@ from sottovoce.corpora.synthetic import generate
 from sottovoce.deid import Deidentifier, Fields, Resources, Setting, Vault
 from sottovoce.deid.detect import Gazetteer
 from sottovoce.deid.detect.detector import utterance_of
-from sottovoce.deid.files.ray import Make, release_dataset
-from sottovoce.deid.files.tables import TextColumns
+from sottovoce.deid.files.tables import Make, TextColumns, release_dataset
 from sottovoce.deid.statement.release_statement import ReleaseStatement
 from sottovoce.errors import InvalidInput
 

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sottovoce.corpora import Span, Utterance
-from sottovoce.deid.detect.labels import LabelMap
-from sottovoce.deid.detect.mappings import mapping
+from sottovoce.deid.detect.labels import LabelMap, mapping
 from sottovoce.errors import InvalidInput
 
 

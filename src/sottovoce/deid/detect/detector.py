@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sottovoce.corpora import Span, Utterance, spans_of
-from sottovoce.deid.detect.labels import LabelMap
-from sottovoce.deid.detect.mappings import mapping
+from sottovoce.deid.detect.labels import LabelMap, mapping
 
 
 class Detector(Protocol):

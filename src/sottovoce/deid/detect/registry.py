@@ -10,8 +10,7 @@ from sottovoce.deid.detect.combination import Combination
 from sottovoce.deid.detect.crf.tagger import Tagger
 from sottovoce.deid.detect.detector import Detector, Gold, fingerprint
 from sottovoce.deid.detect.gazetteer import Gazetteer
-from sottovoce.deid.detect.labels import TYPES, LabelMap
-from sottovoce.deid.detect.mappings import mapping
+from sottovoce.deid.detect.labels import TYPES, LabelMap, mapping
 from sottovoce.deid.detect.patterns import Patterns
 from sottovoce.errors import InvalidInput
 

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 from sottovoce.corpora import Utterance, read
 from sottovoce.corpora.synthetic import DOMAINS, generate
 from sottovoce.deid.detect import Tagger
-from sottovoce.deid.detect.crf import emissions
-from sottovoce.deid.detect.crf.decoding import Steps, best_labels, chances
-from sottovoce.deid.detect.crf.emissions import Emissions
+from sottovoce.deid.detect.crf import decoding
+from sottovoce.deid.detect.crf.decoding import Emissions, Steps, best_labels, chances, read_weights
 from sottovoce.deid.detect.crf.features import Features
 from sottovoce.deid.detect.crf.shipping import written
 from sottovoce.deid.detect.crf.tagger import runs
-from sottovoce.deid.detect.crf.weights import read_weights
 from sottovoce.deid.detect.detector import utterance_of
 from sottovoce.deid.detect.words import words_of
 from sottovoce.errors import InvalidInput
@@ -161,8 +159,8 @@ def test_chances_of_extreme_scores_stay_chances() -> None:
 def test_a_full_memory_starts_afresh(tagger: Tagger, monkeypatch: pytest.MonkeyPatch) -> None:
     sentences = [words(utterance) for utterance in CORPUS[:60]]
     at_once = Emissions(tagger._weights).of(sentences)
-    monkeypatch.setattr(emissions, "_MOST_KEPT", 10)
-    monkeypatch.setattr(emissions, "_BLOCK", 7)
+    monkeypatch.setattr(decoding, "_MOST_KEPT", 10)
+    monkeypatch.setattr(decoding, "_BLOCK", 7)
     small = Emissions(tagger._weights)
     assert small.of(sentences) == pytest.approx(at_once, abs=0)
     assert len(small._known) < 10 + 7 + 5

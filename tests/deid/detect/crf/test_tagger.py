@@ -11,8 +11,7 @@ from sottovoce.deid.detect.crf.features import Features
 from sottovoce.deid.detect.crf.shipping import written
 from sottovoce.deid.detect.crf.training import CAUTIONS, TaggerTraining, choose_caution, train
 from sottovoce.deid.detect.detector import utterance_of
-from sottovoce.deid.detect.labels import LabelMap
-from sottovoce.deid.detect.mappings import mapping
+from sottovoce.deid.detect.labels import LabelMap, mapping
 from sottovoce.errors import InvalidInput
 
 NAMES = ("anna", "ben", "eve", "joe", "sue", "tom")

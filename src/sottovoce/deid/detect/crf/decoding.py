@@ -1,17 +1,105 @@
-"""The best labels of many sentences at once, and how sure they are: Viterbi, forward and backward.
+"""Decoding of a CRF without CRFsuite: weights, label scores, and the best labels.
+
+The weights of a CRFsuite model, read from its file: exact, and without CRFsuite.
+
+The file has a header, a list of features (a weight each), and two tables of names: of labels and of
+attributes. Every integer is little-endian and has 32 bits. A feature of type 0 belongs to an
+attribute and a label, one of type 1 to two labels that follow each other.
+
+The best labels of many sentences at once, and how sure they are: Viterbi, forward and backward.
 
 Sentences go side by side, longest first, one step a word; at every step those that are long enough
 are a slice of a table. The labels are those of CRFsuite, many times faster than one by one.
+
+How well every label fits every word: a sum of what the word and its neighbours bring along.
+
+What a word contributes to a label depends on the word and on how far away it stands, on nothing
+else. So its weights are added up once, for each of five distances, and kept; the score of a place
+in a text is then a sum of five rows of a table.
 """
 
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.deid.detect.crf.weights import Scores
+from sottovoce.deid.detect.crf.features import EDGE, FAR_EDGE, Lists, features_of
+from sottovoce.errors import InvalidInput
+
+Scores = NDArray[np.float64]
+
+_HEADER = struct.Struct("<4sI4s9I")
+_CHUNK = 12  # bytes before the features: a name, the size, the number of features
+_NAMES = struct.Struct("<4s5I")
+_VERSION = 100
+_FEATURE = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """`states[attributes[a], y]` for an attribute at a word of label y, `transitions[y, next]`."""
+
+    labels: tuple[str, ...]
+    attributes: dict[str, int]
+    states: Scores
+    transitions: Scores
+
+
+def read_weights(model: bytes) -> Weights:
+    """Read the model; anything but one of CRFsuite is refused."""
+    try:
+        magic, size, kind, version, *rest = _HEADER.unpack_from(model)
+        if (magic, kind, version) != (b"lCRF", b"FOMC", _VERSION) or size != len(model):
+            raise ValueError(f"{magic!r} of {size} bytes, version {version}")
+        _, label_count, attribute_count, at_features, at_labels, at_attributes, *_ = rest
+        labels = _names(model, at_labels, label_count)
+        attributes = _names(model, at_attributes, attribute_count)
+        count: int = struct.unpack_from("<4sII", model, at_features)[2]
+        found = np.frombuffer(model, _FEATURE, count, at_features + _CHUNK)
+        states = np.zeros((attribute_count, label_count))
+        transitions = np.zeros((label_count, label_count))
+        for table, number in ((states, 0), (transitions, 1)):
+            chosen: Any = found[found["type"] == number]
+            table[chosen["source"], chosen["target"]] = chosen["weight"]
+    except (struct.error, ValueError, IndexError) as problem:
+        raise InvalidInput(f"Expected a model of CRFsuite, got {problem}.") from problem
+    if not np.isfinite(states).all() or not np.isfinite(transitions).all():
+        raise InvalidInput("Expected finite weights in a model, got others.")
+    return Weights(
+        tuple(labels), {name: place for place, name in enumerate(attributes)}, states, transitions
+    )
+
+
+def rounded(model: bytes, step: float = 1 / 128) -> bytes:
+    """The model with weights that are multiples of a step: the file then packs several times
+    smaller, and small weights are gone."""
+    read_weights(model)
+    at_features: int = _HEADER.unpack_from(model)[7]
+    count: int = struct.unpack_from("<4sII", model, at_features)[2]
+    altered = bytearray(model)
+    found: Any = np.frombuffer(altered, _FEATURE, count, at_features + _CHUNK)
+    found["weight"] = np.round(found["weight"] / step) * step
+    return bytes(altered)
+
+
+def _names(model: bytes, start: int, count: int) -> list[str]:
+    """The names of a table by their numbers; an array at its end says where each one stands."""
+    magic, _, _, _, size, offset = _NAMES.unpack_from(model, start)
+    if magic != b"CQDB" or size < count:
+        raise ValueError(f"a table of {size} names, {count} of them expected")
+    places = np.frombuffer(model, "<u4", count, start + offset).tolist()
+    names = []
+    for place in places:
+        _, length = struct.unpack_from("<II", model, start + place)
+        begin = start + place + 8
+        names.append(model[begin : begin + length - 1].decode())
+    return names
+
 
 Places = NDArray[np.intp]
 
@@ -137,3 +225,76 @@ def chances(emissions: Scores, transitions: Scores, steps: Steps) -> Scores:
     both = forward * backward
     shares: Scores = both / both.sum(axis=1, keepdims=True)
     return shares
+
+
+_MOST_KEPT = 20_000  # words; then the memory starts afresh, so that it stays bounded
+_BLOCK = 8_192
+_PADDING = ("\0far", "\0near")
+"""Stand for the edges; no word begins like them."""
+_BEFORE, _AFTER = _PADDING, _PADDING[::-1]
+
+
+class Emissions:
+    """The scores of words in sentences, by the weights of a model."""
+
+    def __init__(self, weights: Weights, lists_of: Callable[[str], Lists] = features_of) -> None:
+        self._weights = weights
+        self._lists_of = lists_of
+        self._known: dict[str, int] = {}
+        self._tables: Scores
+        self._forget()
+
+    def of(self, sentences: Sequence[Sequence[str]], order: Places | None = None) -> Scores:
+        """One row a word, in the order of the text, or in this one."""
+        words: list[str] = []
+        for sentence in sentences:
+            words += _BEFORE
+            words += sentence
+            words += _AFTER
+        sizes = np.array([len(sentence) for sentence in sentences])
+        # Every sentence has two words before it, and four for each sentence that went before.
+        wanted = np.arange(sizes.sum()) + np.repeat(4 * np.arange(len(sizes)) + 2, sizes)
+        if order is not None:
+            wanted = wanted[order]
+        found = np.empty((len(wanted), len(self._weights.labels)))
+        for begin in range(0, len(wanted), _BLOCK):
+            block = wanted[begin : begin + _BLOCK]
+            first, last = int(block.min()) - 2, int(block.max()) + 3
+            rows = np.array(self._rows(words[first:last]), dtype=np.intp)
+            self._add_up(rows, block - first, found[begin : begin + _BLOCK])
+        return found
+
+    def _rows(self, words: Sequence[str]) -> list[int]:
+        if len(self._known) > _MOST_KEPT:
+            self._forget()
+        known = self._known
+        try:
+            return [known[word] for word in words]
+        except KeyError:
+            for word in words:
+                if word not in known:
+                    self._learn(word, self._lists_of(word))
+        return [known[word] for word in words]
+
+    def _add_up(self, rows: Places, places: Places, into: Scores) -> None:
+        np.take(self._tables[0], rows[places], axis=0, out=into, mode="clip")
+        one = np.empty_like(into)
+        for table, distance in zip(self._tables[1:], (-1, 1, -2, 2), strict=True):
+            # Every row is there; to "clip" spares numpy the copy that it would make to check that.
+            np.take(table, rows[places + distance], axis=0, out=one, mode="clip")
+            into += one
+
+    def _learn(self, word: str, lists: Lists) -> None:
+        row = self._known[word] = len(self._known)
+        if row == self._tables.shape[1]:
+            self._tables = np.concatenate([self._tables, np.zeros_like(self._tables)], axis=1)
+        attributes = self._weights.attributes
+        for table, features in zip(self._tables, lists, strict=True):
+            places = [attributes[name] for name in features if name in attributes]
+            table[row] = self._weights.states[places].sum(axis=0)
+
+    def _forget(self) -> None:
+        self._known = {}
+        self._tables = np.zeros((5, 1024, len(self._weights.labels)))
+        for word, lists in zip(_PADDING, (FAR_EDGE, EDGE), strict=True):
+            self._learn(word, lists)

@@ -15,7 +15,7 @@ from pathlib import Path
 from sottovoce.corpora import Span, Utterance, from_spans, read, spans_of
 from sottovoce.corpora.synthetic import DOMAINS, generate
 from sottovoce.deid.detect.crf.general import TITLES, words_in
-from sottovoce.deid.detect.mappings import mapping
+from sottovoce.deid.detect.labels import mapping
 
 TYPES = ("DATE", "LOC", "ORG", "PER", "TIME")
 HELD_OUT = 5

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from sottovoce.corpora import Utterance
 from sottovoce.deid.detect.combination import Combination
+from sottovoce.deid.detect.crf.decoding import rounded
 from sottovoce.deid.detect.crf.general import lexicon_text
 from sottovoce.deid.detect.crf.general_corpus import SOURCES, TYPES, Names, public, training_corpus
 from sottovoce.deid.detect.crf.general_lexicon import faker_lists, make_lexicon
 from sottovoce.deid.detect.crf.tagger import Tagger
 from sottovoce.deid.detect.crf.training import TaggerTraining, train
-from sottovoce.deid.detect.crf.weights import rounded
 from sottovoce.deid.detect.evaluation import evaluate
 from sottovoce.deid.detect.labels import LabelMap
 from sottovoce.deid.detect.patterns import Patterns

@@ -17,7 +17,7 @@ from sottovoce.deid.detect.combination import Combination
 from sottovoce.deid.detect.crf.tagger import Tagger
 from sottovoce.deid.detect.crf.training import TaggerTraining, choose_caution, train
 from sottovoce.deid.detect.evaluation import Evaluation, evaluate
-from sottovoce.deid.detect.mappings import mapping
+from sottovoce.deid.detect.labels import mapping
 from sottovoce.deid.detect.patterns import Patterns
 
 TRAIN_SEED, TEST_SEED, VALID_SEED = 101, 202, 303

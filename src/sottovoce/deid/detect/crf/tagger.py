@@ -20,11 +20,18 @@ from numpy.typing import NDArray
 
 from sottovoce import _validate
 from sottovoce.corpora import OUTSIDE, Span, Utterance
-from sottovoce.deid.detect.crf.decoding import Places, Steps, best_labels, chances
-from sottovoce.deid.detect.crf.emissions import Emissions
+from sottovoce.deid.detect.crf.decoding import (
+    Emissions,
+    Places,
+    Scores,
+    Steps,
+    Weights,
+    best_labels,
+    chances,
+    read_weights,
+)
 from sottovoce.deid.detect.crf.features import Basic, Reading
 from sottovoce.deid.detect.crf.general import General, lexicon_from, without_small
-from sottovoce.deid.detect.crf.weights import Scores, Weights, read_weights
 from sottovoce.deid.detect.words import WORD, Word, plain_words
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output

@@ -129,7 +129,7 @@ def choose_caution(
     `beside` are detectors that will run beside the tagger. If no caution is enough, that is
     refused: then the tagger needs more to learn from.
 
-    >>> from sottovoce.deid.detect.mappings import mapping
+    >>> from sottovoce.deid.detect.labels import mapping
     >>> from sottovoce.corpora.synthetic import generate
     >>> calls = list(generate("communication", size=50, seed=5))
     >>> choose_caution(Tagger.shipped(), calls, mapping("communication"), recall=0.9)

@@ -50,7 +50,9 @@ def client_of() -> Iterator[ClientOf]:
 
         def make(*, predict: Any = None, **settings: Any) -> TestClient:
             chosen = Settings(**{"detector": "gazetteer+patterns", **settings})
-            return stack.enter_context(TestClient(create_app(chosen, predict=predict)))
+            return stack.enter_context(
+                TestClient(create_app(chosen, predict=predict, in_process=True))
+            )
 
         yield make
 

@@ -1,20 +1,25 @@
 """Every path but the health check requires the correct token."""
 
 import base64
+from collections.abc import Iterator
 
 import pytest
 from starlette.testclient import TestClient
 from tests.serve.conftest import ClientOf
 
 from sottovoce.errors import InvalidInput
+from sottovoce.serve import auth
 from sottovoce.serve.settings import Settings
 
 TOKEN = "a-token-that-is-long-enough"
 
 
 @pytest.fixture(scope="module")
-def guarded(client_of: ClientOf) -> TestClient:
-    return client_of(token=TOKEN)
+def guarded(client_of: ClientOf) -> Iterator[TestClient]:
+    with pytest.MonkeyPatch.context() as patch:
+        # These tests send many wrong tokens.
+        patch.setattr(auth, "GUESSES", 10**6)
+        yield client_of(token=TOKEN)
 
 
 PATHS = ["/", "/docs", "/about", "/openapi.json", "/static/playground.js", "/nothing", "/healthz/"]
@@ -75,3 +80,21 @@ def test_a_foreign_name_is_refused(client_of: ClientOf) -> None:
         assert local.get("/healthz", headers={"Host": host}).status_code == 200
     for host in ("evil.example", "localhost.evil.example:8321", "", "[::2]"):
         assert local.get("/about", headers={"Host": host}).status_code == 421
+
+
+def test_guessing_is_throttled_by_address_and_asking_without_a_token_is_no_guess(
+    client_of: ClientOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "GUESSES", 10)
+    client = client_of(token=TOKEN)
+    for _ in range(20):
+        assert client.get("/about").status_code == 401
+    wrong = [
+        client.get("/about", headers={"Authorization": f"Bearer wrong{n}"}) for n in range(11)
+    ]  # fmt: skip
+    assert [each.status_code for each in wrong] == [401] * 10 + [429]
+    assert int(wrong[-1].headers["retry-after"]) <= 60
+    # Even the right token has to wait: otherwise 429 would tell that a guess was wrong.
+    right = {"Authorization": f"Bearer {TOKEN}"}
+    assert client.get("/about", headers=right).status_code == 429
+    assert client.get("/healthz").status_code == 200

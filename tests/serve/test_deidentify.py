@@ -73,6 +73,18 @@ def test_several_texts_are_answered_in_order_and_the_worst_one_counts(client: Te
     assert answer["guarantees"]["utterance"]["epsilon"] == pytest.approx(2)
 
 
+def test_copies_of_a_text_in_one_call_add_up(client: TestClient) -> None:
+    # Averaging over copies removes the noise, so they cannot cost what one costs.
+    answer = client.post("/deidentify", json={"texts": ["call Maria"] * 50, "epsilon": 1}).json()
+    assert answer["guarantees"]["utterance"]["epsilon"] == pytest.approx(50)
+
+
+def test_texts_of_one_call_are_limited_together(client: TestClient) -> None:
+    answer = client.post("/deidentify", json={"texts": ["x" * 9_900] * 100})
+    assert answer.status_code == 422
+    assert "200000 characters in all" in answer.text
+
+
 def test_every_call_draws_anew_and_counts_for_itself(client: TestClient) -> None:
     # Twenty names among a thousand: equal by chance with probability below 1e-60.
     body = {"text": "call Maria and " * 20, "p": 1}

@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from starlette.responses import Response
@@ -13,9 +13,11 @@ from starlette.types import Message, Receive, Scope, Send
 from tests.serve.conftest import ClientOf, Prediction
 
 from sottovoce.serve.app import create_app
-from sottovoce.serve.limits import BodyLimit, Deadline, Workers
+from sottovoce.serve.jobs import Resources
+from sottovoce.serve.limits import BodyLimit, Deadline
 from sottovoce.serve.problems import RequestError
 from sottovoce.serve.settings import Settings
+from sottovoce.serve.workers import Threads, Verb
 
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -112,28 +114,30 @@ def test_requests_beyond_the_limit_are_turned_away_and_room_is_made_again() -> N
 
 
 def test_late_work_is_refused_and_waiting_work_is_never_begun() -> None:
-    async def scenario() -> tuple[list[int], bool]:
-        workers, release, begun = Workers(1, 0.1), threading.Event(), threading.Event()
+    release, begun = threading.Event(), threading.Event()
 
-        def second(_: Deadline) -> str:
-            begun.set()
-            return "text"
+    class Slow:
+        """Resources whose first job waits."""
 
-        def first(_: Deadline) -> str:
-            release.wait()
-            return "text"
+        def answer(self, verb: Verb, body: str, deadline: Deadline) -> dict[str, Any]:
+            if body == "first":
+                release.wait()
+            elif body == "second":
+                begun.set()
+            return {"body": body}
 
-        results = await asyncio.gather(
-            workers.run(first), workers.run(second), return_exceptions=True
-        )
+    async def scenario() -> list[int]:
+        workers = Threads(cast(Resources, Slow()), 1, 0.1)
+        jobs = (workers.run(Verb.PARSE, body, "") for body in ("first", "second"))
+        results = await asyncio.gather(*jobs, return_exceptions=True)
         release.set()
         # When the thread is free again, work runs as before.
-        assert await workers.run(lambda _: "free") == "free"
+        assert await workers.run(Verb.PARSE, "free", "") == {"body": "free"}
         workers.close()
-        statuses = [each.status for each in results if isinstance(each, RequestError)]
-        return statuses, begun.is_set()
+        return [each.status for each in results if isinstance(each, RequestError)]
 
-    assert asyncio.run(scenario()) == ([504, 503], False)
+    assert asyncio.run(scenario()) == [504, 503]
+    assert not begun.is_set()
 
 
 def test_a_late_answer_holds_no_text(client_of: ClientOf) -> None:
@@ -158,7 +162,7 @@ def test_work_that_looks_at_its_deadline_stops(client_of: ClientOf) -> None:
 
 
 def test_an_application_can_be_started_again() -> None:
-    app = create_app(Settings(detector="patterns"))
+    app = create_app(Settings(detector="patterns"), in_process=True)
     for _ in range(2):
         with TestClient(app) as client:
             assert client.post("/deidentify", json={"text": "x"}).status_code == 200

@@ -30,7 +30,8 @@ def test_a_line_has_the_facts_of_a_request(client: TestClient, logged: io.String
     assert line["bytes_out"] == len(answer.content)
     assert line["bytes_in"] == len(answer.request.content)
     assert set(line) == {
-        "time", "level", "event", "method", "path", "status", "bytes_in", "bytes_out", "seconds",
+        "time", "level", "event", "client", "method", "path", "status", "bytes_in", "bytes_out",
+        "seconds",
     }  # fmt: skip
 
 

@@ -1,7 +1,10 @@
 """`sottovoce serve`: start the HTTP service with its playground."""
 
+import os
 import secrets
 import socket
+import ssl
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json
+from sottovoce.cli.shared.options import loaded_plugins
 from sottovoce.errors import InvalidInput
 from sottovoce.serve.settings import Settings, check_token, is_loopback
 
@@ -32,10 +36,21 @@ _GRACE = 5
               help="Maximum request size in bytes.")  # fmt: skip
 @click.option("--timeout", type=float, default=20.0, show_default=True,
               help="Maximum processing time per request, in seconds.")  # fmt: skip
+@click.option("--workers", type=click.IntRange(min=1), default=lambda: max(2, os.cpu_count() or 2),
+              show_default="processors, at least 2", help="Jobs that run at the same time, in "
+              "processes of their own.")  # fmt: skip
+@click.option("--max-memory", type=click.IntRange(min=1), default=1 << 30, show_default=True,
+              help="Bytes that a job may take beyond the loaded models.")  # fmt: skip
+@click.option("--tls-cert", help="Certificate file (PEM) for HTTPS, with --tls-key.")
+@click.option("--tls-key", help="Private key file (PEM) of --tls-cert.")
+@click.option("--root-path", default="", help="Path prefix under which a proxy serves this "
+              "service, such as /privacy; the proxy removes it.")  # fmt: skip
+@click.option("--trust-proxy", metavar="ADDRESS", help="Address of a proxy whose X-Forwarded-For "
+              "names the client.")  # fmt: skip
 @json_option
 def serve(
-    host: str, port: int, run_folder: str | None, token_file: str | None, as_json: bool,
-    **options: Any,
+    host: str, port: int, run_folder: str | None, token_file: str | None, tls_cert: str | None,
+    tls_key: str | None, root_path: str, trust_proxy: str | None, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Serve /deidentify, /epsilon, /parse, /rescore and a playground over HTTP.
 
@@ -46,12 +61,15 @@ def serve(
     Examples:
       sottovoce serve
       sottovoce serve --run runs/private --lm lm/ --port 9000
-      sottovoce serve --host 0.0.0.0 --token-file token.txt
+      sottovoce serve --host 0.0.0.0 --token-file token.txt --tls-cert c.pem --tls-key k.pem
     """
+    _check_tls(tls_cert, tls_key)
+    root_path = _check_root_path(root_path)
     try:
         import uvicorn
 
         from sottovoce.serve.app import create_app
+        from sottovoce.serve.connections import LimitedProtocol
     except ModuleNotFoundError as problem:
         if problem.name and problem.name.startswith("sottovoce"):
             raise
@@ -64,24 +82,49 @@ def serve(
     token, is_new = _token(host, token_file)
     # Without a token the Host header must name this machine (DNS rebinding); a token suffices.
     hosts = _LOOPBACK_NAMES | {host} if token is None else None
-    app = create_app(Settings(token=token, hosts=hosts, run=run_folder, **options))
+    settings = Settings(token=token, hosts=hosts, run=run_folder, **options)
+    app = create_app(settings, plugins=loaded_plugins(), root_path=root_path)
     listening = _listen(host, port)
-    url = _url(listening)
+    url = _url(listening, "https" if tls_cert else "http")
     _announce(url, token if is_new else None, token is not None, as_json=as_json)
     log_to()
     configuration = uvicorn.Config(
         app, access_log=False, log_config=None, server_header=False, ws="none",
-        timeout_graceful_shutdown=_GRACE, h11_max_incomplete_event_size=1 << 16,
-        proxy_headers=False,
+        http=LimitedProtocol, timeout_graceful_shutdown=_GRACE,
+        h11_max_incomplete_event_size=1 << 16,
+        proxy_headers=trust_proxy is not None, forwarded_allow_ips=trust_proxy,
+        ssl_certfile=tls_cert, ssl_keyfile=tls_key,
     )  # fmt: skip
     # Ctrl-C is the normal way to stop: uvicorn shuts down cleanly, then raises it again.
     with listening, suppress(KeyboardInterrupt):
         uvicorn.Server(configuration).run(sockets=[listening])
 
 
+def _check_tls(certificate: str | None, key: str | None) -> None:
+    if (certificate is None) != (key is None):
+        raise InvalidInput("Expected both of --tls-cert and --tls-key, got one.")
+    if certificate is not None:
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
+        except (OSError, ssl.SSLError) as problem:
+            raise InvalidInput(
+                f"Expected a PEM certificate and its key, got {certificate} and {key}: {problem}."
+            ) from problem
+
+
+def _check_root_path(path: str) -> str:
+    if path and (not path.startswith("/") or path.endswith("/")):
+        raise InvalidInput(f"Expected a path such as /privacy, got {path!r}.")
+    return path
+
+
 def _token(host: str, token_file: str | None) -> tuple[str | None, bool]:
     """The token, and whether it is new."""
     if token_file is not None:
+        if stat.S_IMODE(Path(token_file).stat().st_mode) & 0o077:
+            click.echo(
+                f"Other users can read {token_file}: run `chmod 600 {token_file}`.", err=True
+            )
         return check_token(Path(token_file).read_text(encoding="utf-8").strip()), False
     if is_loopback(host):
         return None, False
@@ -108,9 +151,9 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _url(listening: socket.socket) -> str:
+def _url(listening: socket.socket, scheme: str) -> str:
     host, port = listening.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 def _announce(url: str, new_token: str | None, guarded: bool, *, as_json: bool) -> None:
@@ -122,4 +165,7 @@ def _announce(url: str, new_token: str | None, guarded: bool, *, as_json: bool) 
         click.echo(f"Token: {new_token}")
     if guarded:
         click.echo("In a browser, enter the token as the password, with any user name.")
-        click.echo("This is plain HTTP: use a TLS proxy, or the text can be read on the network.")
+    if guarded and url.startswith("http:"):
+        click.echo(
+            "This is plain HTTP: use --tls-cert or a TLS proxy, or others can read the text."
+        )

@@ -5,26 +5,30 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from fastapi import APIRouter, FastAPI
+from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field
 
 from sottovoce import __version__
-from sottovoce.serve.auth import KnownHosts, SafeHeaders, TokenRequired
-from sottovoce.serve.deidentify import (
-    OFFERED,
-    PER_CALL,
-    Detectors,
-    OfferedStrategy,
-    deidentify_router,
-)
+from sottovoce.serve.auth import OPEN, KnownHosts, SafeHeaders, TokenRequired
+from sottovoce.serve.deidentify import OFFERED, PER_CALL, OfferedStrategy, deidentify_router
 from sottovoce.serve.epsilon import epsilon_router
-from sottovoce.serve.limits import BodyLimit, Workers
+from sottovoce.serve.jobs import Resources
+from sottovoce.serve.limits import BodyLimit, HeadAsGet, JsonOnly
 from sottovoce.serve.logs import RequestLog
+from sottovoce.serve.metrics import CONTENT_TYPE, Metrics
 from sottovoce.serve.pages import PATHS, pages_router
-from sottovoce.serve.parse import Predict, load_parser, parse_router
-from sottovoce.serve.problems import add_error_handlers
+from sottovoce.serve.parse import Predict, parse_router
+from sottovoce.serve.problems import RequestError, add_error_handlers
+from sottovoce.serve.processes import Processes
 from sottovoce.serve.requests import error_responses
-from sottovoce.serve.rescore import Rescorer, rescore_router
-from sottovoce.serve.settings import MAX_CHARACTERS, MAX_TEXTS, Settings
+from sottovoce.serve.rescore import rescore_router
+from sottovoce.serve.settings import (
+    MAX_CHARACTERS,
+    MAX_CHARACTERS_IN_ALL,
+    MAX_TEXTS,
+    Settings,
+)
+from sottovoce.serve.workers import Threads, Workers
 
 
 class Health(BaseModel):
@@ -34,8 +38,10 @@ class Health(BaseModel):
 class Limits(BaseModel):
     body_bytes: int
     seconds: float
+    memory_bytes: int
     texts: int = MAX_TEXTS
     characters: int = MAX_CHARACTERS
+    characters_in_all: int = MAX_CHARACTERS_IN_ALL
 
 
 class About(BaseModel):
@@ -51,23 +57,46 @@ class About(BaseModel):
     epsilon_is: str = PER_CALL
 
 
-def about_router(settings: Settings, *, detector: str, parse: bool, rescore: bool) -> APIRouter:
-    """The endpoints /healthz and /about."""
+def about_router(settings: Settings, workers: Workers, metrics: Metrics) -> APIRouter:
+    """The endpoints /healthz, /readyz, /about and /metrics."""
     router = APIRouter(tags=["service"])
-    limits = Limits(body_bytes=settings.max_body, seconds=settings.timeout)
-    answer = About(detector=detector, parse=parse, rescore=rescore, limits=limits)
-    errors = error_responses(401, 408, 413, 421, 500, 503)
-    health_errors = error_responses(421, 500)
+    limits = Limits(
+        body_bytes=settings.max_body, seconds=settings.timeout, memory_bytes=settings.max_memory
+    )
+    answer = About(**vars(workers.loaded), limits=limits)
+    errors = error_responses(401, 408, 413, 421, 429, 500, 503)
 
-    @router.get("/healthz", responses=health_errors)
+    @router.get("/healthz", responses=error_responses(421, 500))
     async def healthz() -> Health:
-        """Health check; needs no token and reveals nothing else."""
+        """Health check: the server runs. Needs no token and reveals nothing else."""
+        return Health()
+
+    @router.get("/readyz", responses=error_responses(421, 500, 503))
+    async def readyz() -> Health:
+        """Readiness check: the models are loaded and jobs can run. Needs no token."""
+        if not workers.ready:
+            raise RequestError(503, "The worker process is not running; the next job starts it.")
         return Health()
 
     @router.get("/about", responses=errors)
     async def about() -> About:
         """Loaded models, available options and limits."""
         return answer
+
+    @router.get(
+        "/metrics",
+        response_class=PlainTextResponse,
+        responses={
+            **errors,
+            200: {
+                "description": "Metrics in the text format of Prometheus.",
+                "content": {"text/plain": {"schema": {"type": "string"}}},
+            },
+        },
+    )
+    async def counters() -> PlainTextResponse:
+        """Counts and times of requests and jobs, for Prometheus."""
+        return PlainTextResponse(metrics.text(), media_type=CONTENT_TYPE)
 
     return router
 
@@ -78,57 +107,61 @@ DESCRIPTION = (
 )
 
 
-def create_app(settings: Settings, *, predict: Predict | None = None) -> FastAPI:
-    """The service as an ASGI application; `predict` replaces the model of a run folder.
+def create_app(
+    settings: Settings,
+    *,
+    predict: Predict | None = None,
+    in_process: bool = False,
+    plugins: tuple[str, ...] = (),
+    root_path: str = "",
+) -> FastAPI:
+    """The service as an ASGI application.
 
-    >>> app = create_app(Settings(detector="patterns"))
+    Work runs in processes that can be killed. With `in_process`, or with a function `predict` in
+    place of the model of a run folder, it runs in threads of this process, which cannot.
+
+    >>> app = create_app(Settings(detector="patterns"), in_process=True)
     >>> sorted(path for path in app.openapi()["paths"])
-    ['/about', '/deidentify', '/epsilon', '/healthz', '/parse', '/rescore']
+    ['/about', '/deidentify', '/epsilon', '/healthz', '/metrics', '/parse', '/readyz', '/rescore']
     """
-    if predict is None and settings.run is not None:
-        predict = load_parser(settings.run)
-    rescorer = None
-    if settings.lm is not None:
-        rescorer = Rescorer.load(settings.lm, settings.marginals, settings.weights)
-    detectors = Detectors(settings.detector)
-    texts, numbers = (Workers(settings.threads, settings.timeout) for _ in range(2))
+    metrics = Metrics()
+    workers: Workers
+    if in_process or predict is not None:
+        workers = Threads(Resources(settings, predict), settings.workers, settings.timeout)
+    else:
+        workers = Processes(settings, metrics, plugins)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        texts.close()
-        numbers.close()
+        workers.close()
 
-    # FastAPI's documentation pages load scripts from a CDN; ours do not.
     app = FastAPI(
         title="sottovoce",
         version=__version__,
         description=DESCRIPTION,
+        # FastAPI's documentation pages load scripts from a CDN; ours do not.
         docs_url=None,
         redoc_url=None,
+        # A redirect would go to the host that the caller names.
+        redirect_slashes=False,
+        root_path=root_path,
         lifespan=lifespan,
     )
-    app.include_router(deidentify_router(detectors, texts))
-    app.include_router(parse_router(predict, texts))
-    app.include_router(rescore_router(rescorer, texts))
-    app.include_router(epsilon_router(numbers))
-    app.include_router(
-        about_router(
-            settings,
-            detector=detectors.default.name,
-            parse=predict is not None,
-            rescore=rescorer is not None,
-        )
-    )
+    app.include_router(deidentify_router(workers))
+    app.include_router(parse_router(workers, loaded=workers.loaded.parse))
+    app.include_router(rescore_router(workers, loaded=workers.loaded.rescore))
+    app.include_router(epsilon_router(workers))
+    app.include_router(about_router(settings, workers, metrics))
     app.include_router(pages_router(app))
     add_error_handlers(app)
-    _add_middleware(app, settings)
+    _add_middleware(app, settings, metrics)
     if settings.token is not None:
         _describe_token(app)
     return app
 
 
-def _add_middleware(app: FastAPI, settings: Settings) -> None:
+def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     """Add the middleware, innermost first."""
     paths = {*app.openapi()["paths"], *PATHS, "/openapi.json"}
     app.add_middleware(
@@ -137,11 +170,13 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
         requests=settings.requests,
         seconds=settings.timeout,
     )
+    app.add_middleware(JsonOnly)
     if settings.token is not None:
         app.add_middleware(TokenRequired, token=settings.token)
     if settings.hosts is not None:
         app.add_middleware(KnownHosts, hosts=settings.hosts)
-    app.add_middleware(RequestLog, paths=paths)
+    app.add_middleware(HeadAsGet)
+    app.add_middleware(RequestLog, paths=paths, metrics=metrics)
     app.add_middleware(SafeHeaders)
 
 
@@ -150,4 +185,5 @@ def _describe_token(app: FastAPI) -> None:
     schemes = described.setdefault("components", {}).setdefault("securitySchemes", {})
     schemes["token"] = {"type": "http", "scheme": "bearer"}
     described["security"] = [{"token": []}]
-    described["paths"]["/healthz"]["get"]["security"] = []
+    for path in OPEN:
+        described["paths"][path]["get"]["security"] = []

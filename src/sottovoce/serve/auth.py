@@ -9,14 +9,49 @@ import base64
 import binascii
 import hashlib
 import hmac
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sottovoce.serve.problems import error_response
 
-OPEN = frozenset({"/healthz"})
+OPEN = frozenset({"/healthz", "/readyz"})
 """Paths that need no token."""
+
+
+GUESSES, _SECONDS, _ADDRESSES = 10, 60.0, 10_000
+
+
+class Guesses:
+    """Wrong tokens by address: after ten within a minute, an address has to wait.
+
+    >>> guesses = Guesses(clock=lambda: 0.0)
+    >>> [guesses.wait("203.0.113.9") or guesses.wrong("203.0.113.9") for _ in range(11)][-1]
+    60.0
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def wait(self, address: str) -> float:
+        """Seconds until the address may try again."""
+        began, count = self._seen.get(address, (0.0, 0))
+        left = began + _SECONDS - self._clock()
+        if left <= 0:
+            self._seen.pop(address, None)
+        return left if count >= GUESSES and left > 0 else 0.0
+
+    def wrong(self, address: str) -> None:
+        began, count = self._seen.get(address, (self._clock(), 0))
+        self._seen[address] = (began, count + 1)
+        if len(self._seen) > _ADDRESSES:
+            self._seen.popitem(last=False)
 
 
 class TokenRequired:
@@ -25,19 +60,34 @@ class TokenRequired:
     def __init__(self, app: ASGIApp, *, token: str) -> None:
         self._app = app
         self._digest = _digest(token.encode())
+        self._guesses = Guesses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN:
-            given = token_of(Headers(scope=scope).get("authorization", ""))
-            if not hmac.compare_digest(_digest(given), self._digest):
-                answer = error_response(
-                    401, "Expected the header `Authorization: Bearer TOKEN`, got no valid token."
-                )
-                answer.headers["WWW-Authenticate"] = 'Bearer realm="sottovoce"'
-                answer.headers.append("WWW-Authenticate", 'Basic realm="sottovoce"')
-                await answer(scope, receive, send)
+            refusal = self._refusal(scope)
+            if refusal is not None:
+                await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        address = scope["client"][0] if scope.get("client") else ""
+        if seconds := self._guesses.wait(address):
+            after = {"Retry-After": str(math.ceil(seconds))}
+            message = "Too many wrong tokens from this address; wait a minute."
+            return error_response(429, message, headers=after)
+        given = token_of(Headers(scope=scope).get("authorization", ""))
+        if hmac.compare_digest(_digest(given), self._digest):
+            return None
+        # A browser asks without a token first; that is no guess.
+        if given:
+            self._guesses.wrong(address)
+        answer = error_response(
+            401, "Expected the header `Authorization: Bearer TOKEN`, got no valid token."
+        )
+        answer.headers["WWW-Authenticate"] = 'Bearer realm="sottovoce"'
+        answer.headers.append("WWW-Authenticate", 'Basic realm="sottovoce"')
+        return answer
 
 
 def token_of(header: str) -> bytes:

@@ -6,10 +6,11 @@ must not make the service read files.
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, Strict
 
 from sottovoce.corpora import Span, Utterance
@@ -17,8 +18,7 @@ from sottovoce.deid import Deidentifier, Fields, Release, ReleaseStatement, Sett
 from sottovoce.deid.detect import Detector, detector
 from sottovoce.deid.detect.detector import utterance_of
 from sottovoce.errors import InvalidInput
-from sottovoce.privacy.noise import NoiseSource
-from sottovoce.serve.limits import Deadline, Workers
+from sottovoce.serve.limits import Deadline
 from sottovoce.serve.problems import RequestError
 from sottovoce.serve.requests import (
     ERROR_RESPONSES,
@@ -28,6 +28,7 @@ from sottovoce.serve.requests import (
     claimed,
     full_guarantee,
 )
+from sottovoce.serve.workers import Verb, Workers, caller_of
 
 OFFERED = ("fast", "assistant", "tagger", "gazetteer", "patterns")
 PATTERN = rf"^({'|'.join(OFFERED)})(\+({'|'.join(OFFERED)})){{0,2}}$"
@@ -176,40 +177,47 @@ class Deidentified(BaseModel):
     epsilon_is: str = Field(description="What the epsilon covers.")
 
 
-def deidentify_router(detectors: Detectors, workers: Workers) -> APIRouter:
+def deidentify_router(workers: Workers) -> APIRouter:
     """The endpoint."""
     router = APIRouter()
-    noise = NoiseSource()
 
     @router.post(
         "/deidentify", response_model=Deidentified, responses=ERROR_RESPONSES, tags=["text"]
     )
-    async def deidentify(request: DeidentifyRequest) -> dict[str, Any]:
+    async def deidentify(body: DeidentifyRequest, request: Request) -> dict[str, Any]:
         """Replace the private values of texts, and state the guarantee.
 
         Noise is cryptographically secure and new for every call, so calls are not repeatable.
         """
-        setting = request.setting()
-
-        def work(deadline: Deadline) -> dict[str, Any]:
-            # A statement covers all releases of a de-identifier, so each call has its own.
-            deid = Deidentifier(
-                detector=detectors.named(request.detector),
-                setting=setting,
-                fields=Fields(user="drop", id="drop"),
-                delta=request.delta,
-                source=noise,
-            )
-            released = []
-            for text in request.every:
-                deadline.check()
-                released += [_released(each) for each in deid.release_all([utterance_of(text)])]
-            deadline.check()
-            return _answer(released, deid.statement(), deid.detector.name)
-
-        return await workers.run(work)
+        body.setting()
+        return await workers.run(Verb.DEIDENTIFY, body.model_dump_json(), caller_of(request))
 
     return router
+
+
+def deidentified(
+    detectors: Detectors, request: DeidentifyRequest, deadline: Deadline
+) -> dict[str, Any]:
+    """The release and its statement.
+
+    A statement covers all releases of a de-identifier, so each call has its own. Equal texts count
+    as one utterance that is released several times: averaging over copies would remove the noise.
+    """
+    deid = Deidentifier(
+        detector=detectors.named(request.detector),
+        setting=request.setting(),
+        fields=Fields(user="drop", id="drop"),
+        delta=request.delta,
+    )
+    released = []
+    numbers: dict[str, str] = {}
+    for text in request.every:
+        deadline.check()
+        known = numbers.setdefault(text, str(len(numbers)))
+        utterance = replace(utterance_of(text), id=known)
+        released += [_released(each) for each in deid.release_all([utterance])]
+    deadline.check()
+    return _answer(released, deid.statement(), deid.detector.name)
 
 
 def _released(release: Release) -> dict[str, Any]:

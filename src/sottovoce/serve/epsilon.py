@@ -6,8 +6,8 @@ accounting for a million different epochs would exceed the time limit.
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
-from pydantic import Field, Strict
+from fastapi import APIRouter, Request
+from pydantic import Field, RootModel, Strict
 
 from sottovoce.errors import SottovoceError
 from sottovoce.privacy.facts import Noise, Sampling, ScaleSource, SurrogateSource
@@ -25,9 +25,14 @@ from sottovoce.privacy.recipes import (
     Strategy,
     TrainingRecipe,
 )
-from sottovoce.serve.limits import Deadline, Workers
 from sottovoce.serve.problems import RequestError
-from sottovoce.serve.requests import ERROR_RESPONSES, Body, RecipeStatement, recipe_statement
+from sottovoce.serve.requests import (
+    ERROR_RESPONSES,
+    Body,
+    RecipeStatement,
+    recipe_statement,
+)
+from sottovoce.serve.workers import Verb, Workers, caller_of
 
 Positive = Annotated[float, Field(ge=1e-9, le=1e9)]
 Count = Annotated[int, Field(ge=1, le=1000)]
@@ -128,26 +133,31 @@ class Federate(Body):
 Recipe = Annotated[Training | Deid | Federate, Field(discriminator="recipe")]
 
 
+class EpsilonRequest(RootModel[Recipe]):
+    """One recipe, by its name."""
+
+
 def epsilon_router(workers: Workers) -> APIRouter:
-    """The endpoint, with its own `workers`, so that accounting does not delay text requests."""
+    """The endpoint."""
     router = APIRouter()
 
     @router.post(
         "/epsilon", response_model=RecipeStatement, responses=ERROR_RESPONSES, tags=["epsilon"]
     )
-    async def epsilon(recipe: Recipe) -> dict[str, Any]:
+    async def epsilon(recipe: Recipe, request: Request) -> dict[str, Any]:
         """Claimed and true epsilon of a recipe, before anything is run."""
-
-        def work(_: Deadline) -> dict[str, Any]:
-            try:
-                return recipe_statement(recipe.statement())
-            except SottovoceError as problem:
-                # Safe to return: a recipe contains only numbers and choices, no text.
-                raise RequestError(422, str(problem)) from None
-            except (ArithmeticError, ValueError):
-                message = "These numbers are too large or too small to compute."
-                raise RequestError(422, message) from None
-
-        return await workers.run(work)
+        return await workers.run(Verb.EPSILON, recipe.model_dump_json(), caller_of(request))
 
     return router
+
+
+def epsilon_of(recipe: Training | Deid | Federate) -> dict[str, Any]:
+    """The statement of a recipe."""
+    try:
+        return recipe_statement(recipe.statement())
+    except SottovoceError as problem:
+        # Safe to return: a recipe contains only numbers and choices, no text.
+        raise RequestError(422, str(problem)) from None
+    except (ArithmeticError, ValueError):
+        message = "These numbers are too large or too small to compute."
+        raise RequestError(422, message) from None

@@ -1,26 +1,20 @@
-"""Limits on request size, processing time and the number of concurrent requests.
+"""Limits on request size, the number of concurrent requests, and processing time.
 
-A body is read completely, up to the limit, before it is parsed. Work runs in a fixed number of
-threads with a deadline; late results are discarded. Threads cannot be killed, so late work occupies
-its thread until it ends: other requests wait, but the number of threads never grows.
+A body is read completely, up to the limit, before it is parsed.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sottovoce.serve.auth import OPEN
 from sottovoce.serve.problems import RequestError, error_response
 
-Result = TypeVar("Result")
-
-_LATE = "The time limit was reached; nothing is returned. Send smaller requests."
+LATE = "The time limit was reached; nothing is returned. Send smaller requests."
 _CLOSE = {"Connection": "close"}
-_BUSY = "The service is busy; the request was not processed. Try again later."
+BUSY = "The service is busy; the request was not processed. Try again later."
 
 
 class BodyLimit:
@@ -34,11 +28,11 @@ class BodyLimit:
         self._active = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] == "/healthz":
+        if scope["type"] != "http" or scope["path"] in OPEN:
             await self._app(scope, receive, send)
             return
         if self._active >= self._requests:
-            await error_response(503, _BUSY)(scope, receive, send)
+            await error_response(503, BUSY)(scope, receive, send)
             return
         self._active += 1
         try:
@@ -95,6 +89,41 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
+class JsonOnly:
+    """Middleware: bodies must be declared as JSON, so that no HTML form can send one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST":
+            kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
+            if kind != "application/json":
+                message = "Expected a body of the type application/json."
+                await error_response(415, message, headers=_CLOSE)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+class HeadAsGet:
+    """Middleware: answer HEAD as GET, without the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def without_body(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        await self._app({**scope, "method": "GET"}, receive, without_body)
+
+
 class Deadline:
     """A deadline that long-running work checks from time to time.
 
@@ -111,29 +140,4 @@ class Deadline:
     def check(self) -> None:
         """Raise if the deadline has passed."""
         if time.monotonic() >= self._end:
-            raise RequestError(504, _LATE)
-
-
-class Workers:
-    """A fixed number of threads for CPU-bound work, with a time limit."""
-
-    def __init__(self, threads: int, seconds: float) -> None:
-        self._count = threads
-        self._seconds = seconds
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="sottovoce")
-
-    async def run(self, work: Callable[[Deadline], Result]) -> Result:
-        """The result of the work; raises if the time limit is reached."""
-        future = self._threads.submit(work, Deadline(self._seconds))
-        try:
-            # Results of abandoned work are dropped with the future.
-            return await asyncio.wait_for(asyncio.wrap_future(future), self._seconds)
-        except TimeoutError:
-            started = not future.cancelled()
-            raise RequestError(504 if started else 503, _LATE if started else _BUSY) from None
-
-    def close(self) -> None:
-        """Stop the threads, and create new ones: an application may be started again."""
-        old = self._threads
-        self._threads = ThreadPoolExecutor(self._count, thread_name_prefix="sottovoce")
-        old.shutdown(wait=False, cancel_futures=True)
+            raise RequestError(504, LATE)

@@ -1,23 +1,23 @@
 """One line of JSON per request, without any content of the request.
 
-A line has the time, the path if it is one of ours, the status, the duration and the number of bytes
-in and out. For exceptions it has type and line of code, because messages may quote the text. For
-log records of other libraries it has the message template without arguments.
+A line has the time, the address of the client, the path if it is one of ours, the status, the
+duration and the number of bytes in and out. For exceptions it has type and line of code, because
+messages may quote the text. For log records of other libraries it has the message template without
+arguments.
 """
 
 import json
 import logging
 import sys
 import time
-import traceback
 from collections.abc import Collection
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, TextIO
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sottovoce.serve.problems import error_response
+from sottovoce.serve.metrics import Metrics
+from sottovoce.serve.problems import WorkFailed, error_response, place_of
 
 LOGGER = logging.getLogger("sottovoce.serve")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -26,9 +26,10 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 class RequestLog:
     """Outermost middleware: logs every request and catches every exception."""
 
-    def __init__(self, app: ASGIApp, *, paths: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, *, paths: Collection[str], metrics: Metrics) -> None:
         self._app = app
         self._paths = frozenset(paths)
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -53,23 +54,25 @@ class RequestLog:
             await self._app(scope, counted_receive, counted_send)
         except Exception as problem:  # noqa: BLE001
             # uvicorn would log the exception with its message, which may quote the text.
-            failure = {"failure": type(problem).__name__, "where": _place(problem)}
+            name = problem.failure if isinstance(problem, WorkFailed) else type(problem).__name__
+            failure = {"failure": name, "where": place_of(problem)}
             if not seen["status"]:
                 answer = error_response(500, "The service failed; nothing is returned.")
                 await answer(scope, receive, counted_send)
-        LOGGER.log(
-            logging.ERROR if failure else logging.INFO,
-            "request",
-            extra={
-                "facts": {
-                    "method": scope["method"] if scope["method"] in _METHODS else "other",
-                    "path": scope["path"] if scope["path"] in self._paths else "other",
-                    **seen,
-                    "seconds": round(time.monotonic() - started, 4),
-                    **failure,
-                }
-            },
-        )
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        path = scope["path"] if scope["path"] in self._paths else "other"
+        seconds = time.monotonic() - started
+        self._metrics.request(method, path, seen["status"], seconds)
+        facts = {
+            "client": scope["client"][0] if scope.get("client") else None,
+            "method": method,
+            "path": path,
+            **seen,
+            "seconds": round(seconds, 4),
+            **failure,
+        }
+        level = logging.ERROR if failure else logging.INFO
+        LOGGER.log(level, "request", extra={"facts": facts})
 
 
 class JsonLines(logging.Formatter):
@@ -89,7 +92,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             line |= {
                 "failure": type(record.exc_info[1]).__name__,
-                "where": _place(record.exc_info[1]),
+                "where": place_of(record.exc_info[1]),
             }
         return json.dumps(line, ensure_ascii=False)
 
@@ -103,9 +106,3 @@ def log_to(stream: TextIO | None = None) -> None:
         logger.handlers = [handler] if name != "uvicorn.error" else []
         logger.propagate = name == "uvicorn.error"
         logger.setLevel(logging.INFO)
-
-
-def _place(problem: BaseException) -> str:
-    """The file and line where it was raised, without any data."""
-    frames = traceback.extract_tb(problem.__traceback__)
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

@@ -53,10 +53,10 @@ def documentation(described: dict[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         f"<title>{escape(info['title'])}: endpoints</title>"
-        '<link rel="icon" href="data:,"><link rel="stylesheet" href="/static/style.css">'
+        '<link rel="icon" href="data:,"><link rel="stylesheet" href="static/style.css">'
         f'</head><body><header class="top"><h1>{escape(info["title"])}</h1>'
         f"<p>{escape(info['description'])}</p>"
-        '<nav><a href="/">Playground</a> <a href="/openapi.json">openapi.json</a></nav></header>'
+        '<nav><a href="./">Playground</a> <a href="openapi.json">openapi.json</a></nav></header>'
         f'<main class="docs">{"".join(parts)}</main></body></html>'
     )
 

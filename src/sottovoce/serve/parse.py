@@ -4,12 +4,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from sottovoce.serve.limits import Deadline, Workers
+from sottovoce.serve.limits import Deadline
 from sottovoce.serve.problems import RequestError
 from sottovoce.serve.requests import ERROR_RESPONSES, Texts
+from sottovoce.serve.workers import Verb, Workers, caller_of
 
 _BATCH_SIZE = 32
 
@@ -65,30 +66,32 @@ def load_parser(folder: str) -> Predict:
     return predict
 
 
-def parse_router(predict: Predict | None, workers: Workers) -> APIRouter:
+def parse_router(workers: Workers, *, loaded: bool) -> APIRouter:
     """The endpoint; it returns an error if no model is loaded."""
     router = APIRouter()
 
     @router.post("/parse", response_model=Parsed, responses=ERROR_RESPONSES, tags=["text"])
-    async def parse(request: Texts) -> dict[str, Any]:
+    async def parse(body: Texts, request: Request) -> dict[str, Any]:
         """Intents with probabilities, and slots; texts are split at whitespace."""
-        if predict is None:
+        if not loaded:
             raise RequestError(503, "No model is loaded; start the service with --run RUN.")
-        tokens = [text.split() for text in request.every]
-        if not all(tokens):
+        if not all(text.split() for text in body.every):
             raise RequestError(422, "Expected at least one word in every text.")
-
-        def work(deadline: Deadline) -> dict[str, Any]:
-            found: list[dict[str, Any]] = []
-            for start in range(0, len(tokens), _BATCH_SIZE):
-                deadline.check()
-                batch = tokens[start : start + _BATCH_SIZE]
-                found += map(_parse, batch, predict(batch))
-            return {"parses": found}
-
-        return await workers.run(work)
+        return await workers.run(Verb.PARSE, body.model_dump_json(), caller_of(request))
 
     return router
+
+
+def parsed(predict: Predict | None, request: Texts, deadline: Deadline) -> dict[str, Any]:
+    """The parses of all texts."""
+    assert predict is not None
+    tokens = [text.split() for text in request.every]
+    found: list[dict[str, Any]] = []
+    for start in range(0, len(tokens), _BATCH_SIZE):
+        deadline.check()
+        batch = tokens[start : start + _BATCH_SIZE]
+        found += map(_parse, batch, predict(batch))
+    return {"parses": found}
 
 
 def _parse(tokens: Sequence[str], predicted: Predicted) -> dict[str, Any]:

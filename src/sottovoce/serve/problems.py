@@ -4,7 +4,9 @@ Requests are private, and error messages get copied into tickets and logs. So er
 invalid field and what was expected, but not its value, nor any field name unknown to the service.
 """
 
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -21,6 +23,23 @@ class RequestError(Exception):
         super().__init__(message)
         self.status = status
         self.message = message
+
+
+class WorkFailed(Exception):
+    """A worker process failed: the type and the place of the exception, without its message."""
+
+    def __init__(self, failure: str, where: str) -> None:
+        super().__init__(failure)
+        self.failure = failure
+        self.where = where
+
+
+def place_of(problem: BaseException) -> str:
+    """The file and line where it was raised, without any data."""
+    if isinstance(problem, WorkFailed):
+        return problem.where
+    frames = traceback.extract_tb(problem.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
 class FieldProblem(BaseModel):
@@ -134,6 +153,7 @@ _STATUS = {
     400: "The body could not be read as JSON.",
     404: "Unknown path; GET /docs lists all paths.",
     405: "Wrong method for this path; GET /docs lists them.",
+    415: "Expected a body of the type application/json.",
 }
 
 

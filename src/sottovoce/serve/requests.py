@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sottovoce.privacy.guarantee import Claim, Guarantee, Statement
 from sottovoce.serve.problems import Problem, Rule
-from sottovoce.serve.settings import MAX_CHARACTERS, MAX_TEXTS
+from sottovoce.serve.settings import MAX_CHARACTERS, MAX_CHARACTERS_IN_ALL, MAX_TEXTS
 
 Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 
@@ -16,9 +16,11 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
         400: "The body is not valid JSON.",
         401: "The token is missing or wrong.",
         408: "The body took too long to arrive.",
-        413: "The body is too large.",
+        413: "The body is too large, or the request needs too much memory.",
+        415: "The body is not application/json.",
         421: "Unknown Host header.",
         422: "A field is invalid.",
+        429: "Too many wrong tokens from this address.",
         500: "Internal error.",
         503: "The service is busy, or the model for this endpoint is not loaded.",
         504: "The time limit was reached.",
@@ -49,6 +51,8 @@ class Texts(Body):
     def _either(self) -> "Texts":
         if (self.text is None) == (self.texts is None):
             raise Rule("needs exactly one of text and texts")
+        if sum(map(len, self.every)) > MAX_CHARACTERS_IN_ALL:
+            raise Rule(f"has more than {MAX_CHARACTERS_IN_ALL} characters in all")
         return self
 
     @property

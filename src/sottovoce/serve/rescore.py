@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from sottovoce.errors import InvalidInput, SottovoceError
@@ -28,10 +28,11 @@ from sottovoce.personalize.rescoring.stream import (
     background_scores,
     personal_factors,
 )
-from sottovoce.serve.limits import Deadline, Workers
+from sottovoce.serve.limits import Deadline
 from sottovoce.serve.problems import RequestError
 from sottovoce.serve.requests import ERROR_RESPONSES, Body
 from sottovoce.serve.settings import MAX_TEXTS
+from sottovoce.serve.workers import Verb, Workers, caller_of
 
 Score = Annotated[float, Field(ge=-1e6, le=1e6)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -153,30 +154,34 @@ class Rescorer:
         ]
 
 
-def rescore_router(rescorer: Rescorer | None, workers: Workers) -> APIRouter:
+def rescore_router(workers: Workers, *, loaded: bool) -> APIRouter:
     """The endpoint; it returns an error if no language model is loaded."""
     router = APIRouter()
 
     @router.post("/rescore", response_model=Rescored, responses=ERROR_RESPONSES, tags=["text"])
-    async def rescore(request: RescoreRequest) -> dict[str, Any]:
+    async def rescore(body: RescoreRequest, request: Request) -> dict[str, Any]:
         """Choose among hypotheses with the language model adapted to each client."""
-        if rescorer is None:
+        if not loaded:
             raise RequestError(503, "No language model is loaded; start the service with --lm LM.")
-        settings = rescorer.settings(request)
-        lists = [_nbest(place, each) for place, each in enumerate(request.lists)]
-
-        def work(deadline: Deadline) -> dict[str, Any]:
-            try:
-                chosen = rescorer.choices(lists, settings, deadline)
-            except SottovoceError:
-                # The message may quote a hypothesis.
-                raise RequestError(422, "The lists could not be rescored.") from None
-            pairs = zip(request.lists, chosen, strict=True)
-            return {"choices": [{"id": each.id, **choice} for each, choice in pairs]}
-
-        return await workers.run(work)
+        return await workers.run(Verb.RESCORE, body.model_dump_json(), caller_of(request))
 
     return router
+
+
+def rescored(
+    rescorer: Rescorer | None, request: RescoreRequest, deadline: Deadline
+) -> dict[str, Any]:
+    """The choices for all lists."""
+    assert rescorer is not None
+    settings = rescorer.settings(request)
+    lists = [_nbest(place, each) for place, each in enumerate(request.lists)]
+    try:
+        chosen = rescorer.choices(lists, settings, deadline)
+    except SottovoceError:
+        # The message may quote a hypothesis.
+        raise RequestError(422, "The lists could not be rescored.") from None
+    pairs = zip(request.lists, chosen, strict=True)
+    return {"choices": [{"id": each.id, **choice} for each, choice in pairs]}
 
 
 def _nbest(place: int, each: NBestList) -> NBest:

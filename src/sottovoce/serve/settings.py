@@ -10,6 +10,8 @@ MAX_TEXTS = 256
 """Texts or N-best lists per request."""
 MAX_CHARACTERS = 10_000
 """Characters per text."""
+MAX_CHARACTERS_IN_ALL = 200_000
+"""Characters of all texts of a request."""
 MIN_TOKEN_LENGTH = 20
 
 
@@ -18,7 +20,8 @@ class Settings:
     """Models, limits and access control of a service.
 
     `run`, `lm`, `marginals` and `weights` are paths, loaded at startup. `hosts` are the accepted
-    Host headers (None accepts all), against DNS rebinding.
+    Host headers (None accepts all), against DNS rebinding. `workers` jobs run at a time, in
+    processes of at most `max_memory` bytes each beyond what is loaded.
 
     >>> Settings(timeout=0)
     Traceback (most recent call last):
@@ -33,15 +36,17 @@ class Settings:
     marginals: str | None = None
     weights: str | None = None
     max_body: int = 1 << 20
+    max_memory: int = 1 << 30
     timeout: float = 20.0
     requests: int = 128
-    threads: int = 2
+    workers: int = 2
 
     def __post_init__(self) -> None:
         _validate.at_least_one("max_body", self.max_body)
         _validate.positive("timeout", self.timeout)
         _validate.at_least_one("requests", self.requests)
-        _validate.at_least_one("threads", self.threads)
+        _validate.at_least_one("workers", self.workers)
+        _validate.at_least_one("max_memory", self.max_memory)
         if self.token is not None:
             check_token(self.token)
         if "gold" in self.detector.split("+"):

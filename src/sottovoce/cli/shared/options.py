@@ -38,11 +38,20 @@ def plugin_option(command: Command) -> Command:
     )(command)
 
 
+_LOADED: list[str] = []
+
+
+def loaded_plugins() -> tuple[str, ...]:
+    """The modules that were imported, for processes that have to import them too."""
+    return tuple(_LOADED)
+
+
 def load_plugins(modules: Sequence[str]) -> None:
     """Import the modules; raise `InvalidInput` with the reason if one cannot be imported."""
     for name in modules:
         try:
             importlib.import_module(name)
+            _LOADED.append(name)
         except (ImportError, TypeError, ValueError) as problem:
             if isinstance(problem, InvalidInput):
                 raise

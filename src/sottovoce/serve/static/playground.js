@@ -153,7 +153,7 @@ async function draw() {
   const asked = Object.keys(cards).filter((name) => request(name, original));
   for (const name of Object.keys(cards)) offer(cards[name], asked.includes(name));
   try {
-    const answers = await Promise.all(asked.map((name) => ask("/deidentify", request(name, original))));
+    const answers = await Promise.all(asked.map((name) => ask("deidentify", request(name, original))));
     if (mine !== round) return;
     show(original, Object.fromEntries(asked.map((name, place) => [name, answers[place]])));
     if (about.parse && original.trim()) await parseAll(mine, original, asked, answers);
@@ -190,7 +190,7 @@ function show(original, answers) {
 
 async function parseAll(mine, original, asked, answers) {
   const texts = [original, ...answers.map((answer) => answer.released[0].text)];
-  const { parses } = await ask("/parse", { texts });
+  const { parses } = await ask("parse", { texts });
   if (mine !== round) return;
   showParse(find("parse-before"), parses[0]);
   asked.forEach((name, place) => showParse(cards[name].querySelector(".parse"), parses[place + 1], parses[0]));
@@ -227,7 +227,7 @@ async function start() {
     cards[name] = card;
   }
   find("strategies").append(...Object.values(cards));
-  about = await ask("/about");
+  about = await ask("about");
   detector.append(new Option(about.detector.replaceAll("+", " + "), ""));
   const others = ["fast+gazetteer", "assistant", "gazetteer+patterns", "patterns"];
   detector.append(...others.map((name) => new Option(name.replaceAll("+", " + "), name)));

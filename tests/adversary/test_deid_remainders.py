@@ -13,7 +13,7 @@ import pytest
 from sottovoce.corpora import Utterance
 from sottovoce.corpora.spans import Span, from_spans
 from sottovoce.corpora.wordvectors import WordVectors
-from sottovoce.deid import Deidentifier, LabelMap, Setting
+from sottovoce.deid import Deidentifier, Fit, LabelMap, Setting
 from sottovoce.deid.detect import Gold
 from sottovoce.deid.replace import kernel, numbers
 from sottovoce.deid.replace.strategies import Resources
@@ -147,7 +147,7 @@ def test_a_form_that_one_sum_alone_has_is_hidden(monkeypatch: pytest.MonkeyPatch
 def test_like_for_like_tells_the_class_and_says_so(one: str, other: str, label: str) -> None:
     def told(value: str) -> tuple[set[str], list[str]]:
         deid = Deidentifier(
-            detector=Gold(LABELS), setting=Setting(p=1.0), resources=Resources(like_for_like=True)
+            detector=Gold(LABELS), setting=Setting(p=1.0), resources=Resources(fit=Fit.GRAMMAR)
         )
         texts = {each.text for each in deid.release_all([heard(value, label)] * 200)}
         return texts, deid.statement().lines()

@@ -12,7 +12,7 @@ from sottovoce.deid.files.alignment import Offsets, Replacement
 from sottovoce.deid.files.fields import Fields
 from sottovoce.deid.replace import Surrogates, Vault, public_surrogates, read_surrogates
 from sottovoce.deid.replace.sources import SOURCES
-from sottovoce.deid.replace.strategies import STRATEGIES, Resources, Setting, Strategy
+from sottovoce.deid.replace.strategies import STRATEGIES, Fit, Resources, Setting, Strategy
 from sottovoce.deid.statement.release_statement import ReleaseStatement
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "TYPES",
     "Deidentifier",
     "Fields",
+    "Fit",
     "LabelMap",
     "Offsets",
     "Release",

@@ -399,5 +399,5 @@ def test_like_for_like_says_what_it_reveals(run_cli: RunCli, calls: Path, tmp_pa
     out = tmp_path / "out.jsonl"
     result = run_cli("deid", calls, "-o", out, *GOLD, "--epsilon", 2, "--like-for-like")
     assert result.exit_code == 0, result.stderr
-    assert "PER: the gender of a name is released as it is" in result.stdout
+    assert "PER: the form of a value and the gender of a name is released as it is" in result.stdout
     assert run_cli("deid", "verify", out).exit_code == 0

@@ -8,6 +8,7 @@ from sottovoce.deid.replace import (
     Kernel,
     Placeholder,
     SemanticExponential,
+    WithinClass,
     uniform,
 )
 from sottovoce.deid.replace.strategies import mechanism_for
@@ -56,7 +57,7 @@ def test_semantic_needs_vectors_and_falls_back_without_neighbours() -> None:
     vectors = WordVectors(("london", "paris"), np.eye(2))
     resources = Resources(vectors=vectors)
     assert isinstance(mechanism_for("LOC", setting, resources), SemanticExponential)
-    assert isinstance(mechanism_for("EMAIL", setting, resources), Kernel)
+    assert isinstance(mechanism_for("EMAIL", setting, resources), WithinClass)
 
 
 def test_bad_settings_are_refused() -> None:

@@ -14,6 +14,7 @@ from sottovoce.corpora import Reader
 from sottovoce.deid import MAPPINGS, LabelMap, Resources, Vault, mapping, read_labels
 from sottovoce.deid.detect import DETECTORS, Combination, Evaluation
 from sottovoce.deid.replace.sources import SourceRequest, surrogates_from
+from sottovoce.deid.replace.strategies import Fit
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource
 
@@ -118,7 +119,7 @@ def resources(
         surrogates=surrogates,
         vectors=vectors,
         vault=vault,
-        like_for_like=options["like_for_like"],
+        fit=Fit(options["fit"]),
     )
 
 

@@ -16,7 +16,7 @@ from sottovoce.cli.deid.options import (
     vault_of,
 )
 from sottovoce.cli.shared.console import json_option, print_json, track
-from sottovoce.cli.shared.options import Named
+from sottovoce.cli.shared.options import Named, deprecated_option
 from sottovoce.cli.shared.reading import (
     BY_NAME,
     losses_of,
@@ -32,7 +32,7 @@ from sottovoce.deid.files.manifest import WARNING
 from sottovoce.deid.files.shards import release_shards
 from sottovoce.deid.files.stream import release_stream
 from sottovoce.deid.replace.sources import SOURCES
-from sottovoce.deid.replace.strategies import STRATEGIES, parse_setting
+from sottovoce.deid.replace.strategies import STRATEGIES, Fit, parse_setting
 from sottovoce.deid.replace.vault import KEY_BYTES, WITHIN
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import SUFFIX
@@ -70,9 +70,15 @@ from sottovoce.privacy.noise import NoiseSource
     f"{' or '.join(SOURCES)} [default: public].",
 )
 @click.option(
-    "--like-for-like",
-    is_flag=True,
-    help="Replace names by names of the same gender and plurals by plurals; reveals both.",
+    "--fit",
+    type=click.Choice([str(each) for each in Fit]),
+    default=str(Fit.FORM),
+    show_default=True,
+    help="What surrogates share with the values they replace, which reveals it: form (number of "
+    "words, wording), grammar (also gender and plural), or none.",
+)
+@deprecated_option(
+    "--like-for-like", "--fit", hint=lambda fit: f" {fit}", is_flag=True, flag_value="grammar"
 )
 @click.option(
     "--histogram-epsilon",

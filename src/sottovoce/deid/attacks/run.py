@@ -26,6 +26,7 @@ from sottovoce.deid.replace import public_surrogates
 from sottovoce.deid.replace.forms import canonical
 from sottovoce.deid.replace.strategies import (
     STRATEGIES,
+    Fit,
     Resources,
     Setting,
     Strategy,
@@ -198,7 +199,7 @@ def _channel(kind: str, stated: Mapping[str, Any]) -> Channel | None:
     if stated["strategy"] not in STRATEGIES.names(installed=False):
         return None  # Third-party: a manifest must not decide what gets imported.
     setting = Setting(strategy=stated["strategy"], p=stated["p"], epsilon=stated["epsilon"])
-    for resources in (Resources(), Resources(like_for_like=True)):
+    for resources in (Resources(fit=fit) for fit in Fit):
         try:
             made = mechanism_for(kind, setting, resources)
         except InvalidInput:

@@ -9,12 +9,12 @@ that grammar still agrees. The class of a value is then released: epsilon compar
 same class; between classes there is no bound at all, and the statement names the attribute.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from sottovoce import _validate
+from sottovoce.deid.replace.digits import Redrawn
 from sottovoce.deid.replace.forms import Classes, canonical, match_case
 from sottovoce.deid.replace.mechanism import Cost, Scope, form_assumptions, source_cost
 from sottovoce.deid.replace.surrogates import Surrogates
@@ -99,7 +99,9 @@ class Kernel:
 
 @dataclass(frozen=True, kw_only=True)
 class WithinClass:
-    """One kernel per class. Classes with fewer than two surrogates draw from the whole list.
+    """One kernel per class; classes of digits and initials are `redrawn` instead.
+
+    Classes with fewer than two surrogates draw from the whole list.
 
     >>> from sottovoce.deid.replace.forms import gender
     >>> from sottovoce.deid.replace.surrogates import uniform
@@ -113,6 +115,7 @@ class WithinClass:
     rest: Kernel
     attribute: str
     classes: Classes
+    redrawn: Mapping[str, Redrawn] = field(default_factory=dict)
     whole: bool = True
     keep_case: bool = True
     scoped: ClassVar[bool] = False
@@ -126,13 +129,14 @@ class WithinClass:
         *,
         p: float = 1.0,
         epsilon: float | None = None,
+        redrawn: Mapping[str, Redrawn] | None = None,
         whole: bool = True,
         keep_case: bool = True,
     ) -> "WithinClass":
         """The kernels for p, or for an epsilon per value within its class."""
         if surrogates.origin is not SurrogateSource.PUBLIC or surrogates.histogram:
             raise InvalidInput(
-                "Expected public surrogates for like-for-like replacement, got a list counted in "
+                "Expected public surrogates for replacement within classes, got a list counted in "
                 "the corpus."
             )
 
@@ -144,17 +148,24 @@ class WithinClass:
         parts: dict[str, dict[str, float]] = {}
         for value, weight in zip(surrogates.values, surrogates.weights, strict=True):
             parts.setdefault(classes(value), {})[value] = weight
+        redrawn = redrawn or {}
         return cls(
             kernels={
                 name: kernel(
-                    Surrogates(tuple(part), tuple(part.values()), name=f"{surrogates.name} {name}")
+                    replace(
+                        surrogates,
+                        values=tuple(part),
+                        weights=tuple(part.values()),
+                        name=f"{surrogates.name} {name}",
+                    )
                 )
                 for name, part in parts.items()
-                if len(part) > 1
+                if len(part) > 1 and name not in redrawn
             },
             rest=kernel(surrogates),
             attribute=attribute,
             classes=classes,
+            redrawn=redrawn,
             whole=whole,
             keep_case=keep_case,
         )
@@ -167,46 +178,69 @@ class WithinClass:
             groups.setdefault(self.classes(canonical(value)), []).append(place)
         outputs = [""] * len(values)
         for name, places in groups.items():
-            drawn = self._kernel(name).replace([values[place] for place in places], [], source)
+            drawn = self._of(name).replace([values[place] for place in places], [], source)
             for place, output in zip(places, drawn, strict=True):
                 outputs[place] = output
         return outputs
 
     def channel(self, value: str) -> dict[str, float]:
         """M(.|value), in canonical form."""
-        return self._kernel(self.classes(value)).channel(value)
+        return self._of(self.classes(value)).channel(value)
 
-    def _kernel(self, name: str) -> Kernel:
-        return self.kernels.get(name, self.rest)
+    def _of(self, name: str) -> Kernel | Redrawn:
+        return self.redrawn.get(name) or self.kernels.get(name, self.rest)
+
+    @property
+    def costliest(self) -> Kernel | None:
+        """The kernel that dominates the others, if one does.
+
+        delta(epsilon) of a kernel is 1-p - p pi_min (e^epsilon - 1), or 0. It is linear in
+        e^epsilon, so the kernel with the largest value at 0 and the largest root dominates.
+        """
+        kernels = [*self.kernels.values(), self.rest]
+        worst = max(kernels, key=lambda kernel: (1 - kernel.p, _log_ratio(kernel)))
+        most = max(map(_log_ratio, kernels))
+        return worst if _log_ratio(worst) >= most * (1 - 1e-12) else None
 
     def cost(self) -> Cost:
-        """The cost of the worst class, as a pure epsilon, since that dominates all kernels."""
+        """The cost of the costliest class; where none is, a pure epsilon bounds them all."""
+        kernel, most = self.costliest, max(map(_log_ratio, [*self.kernels.values(), self.rest]))
         kernels = [*self.kernels.values(), self.rest]
-        losses = [(1 - kernel.p) / kernel.p if kernel.p else math.inf for kernel in kernels]
-        worst = max(
-            math.log1p(loss / kernel.surrogates.min_probability)
-            for loss, kernel in zip(losses, kernels, strict=True)
+        least = min(each.p * each.surrogates.min_probability for each in kernels)
+        classes = ", ".join(sorted([*self.kernels, *self.redrawn]))
+        assumed = (
+            *form_assumptions(whole=self.whole, keep_case=self.keep_case),
+            *self.rest.surrogates.assumptions,
+            f"epsilon compares private values of one class: the {self.attribute} may be known",
         )
-        classes = ", ".join(sorted(self.kernels))
-        unbounded = math.isinf(worst)
+        reveals: tuple[str, ...] = (f"the {self.attribute} is released as it is ({classes})",)
+        if self.redrawn:
+            assumed += ("dates and times in digits, and initials, are compared in one format",)
+            reveals += ("the format of digits and initials is released as it is",)
+        if kernel is None:
+            return Cost(
+                epsilon=most,
+                smallest_probability=least,
+                assumptions=assumed,
+                reveals=reveals,
+            )
         return Cost(
-            replace_probability=0.0 if unbounded else 1.0,
-            epsilon=None if unbounded else worst,
-            smallest_probability=min(
-                kernel.p * kernel.surrogates.min_probability for kernel in kernels
-            ),
-            assumptions=(
-                *form_assumptions(whole=self.whole, keep_case=self.keep_case),
-                *self.rest.surrogates.assumptions,
-                f"epsilon compares private values of one class: the {self.attribute} may be known",
-            ),
-            reveals=(f"the {self.attribute} is released as it is ({classes})",),
+            replace_probability=kernel.p,
+            smallest_probability=kernel.surrogates.min_probability,
+            assumptions=assumed,
+            reveals=reveals,
         )
 
     def to_json(self) -> dict[str, Any]:
         return {
             "mechanism": "kernel within classes",
             "attribute": self.attribute,
-            "classes": {name: kernel.to_json() for name, kernel in sorted(self.kernels.items())},
+            "classes": {
+                name: self._of(name).to_json() for name in sorted({*self.kernels, *self.redrawn})
+            },
             "others": self.rest.to_json(),
         }
+
+
+def _log_ratio(kernel: Kernel) -> float:
+    return kernel.cost().log_ratio

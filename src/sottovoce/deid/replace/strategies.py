@@ -27,14 +27,37 @@ from sottovoce.deid.replace import (
     WithinClass,
     public_surrogates,
 )
-from sottovoce.deid.replace.forms import ATTRIBUTES
+from sottovoce.deid.replace.digits import Redrawn
+from sottovoce.deid.replace.forms import ATTRIBUTES, DIGITS, FORMS, INITIALS, Classes
+from sottovoce.deid.replace.lists import LANGUAGES
 from sottovoce.deid.replace.placeholders import REDACTED, exemplar
 from sottovoce.deid.replace.semantic import count_located
 from sottovoce.deid.replace.surrogates import by_rank
 from sottovoce.deid.replace.third_party import ThirdParty
 from sottovoce.errors import InvalidInput
+from sottovoce.privacy.facts import SurrogateSource
 
 _NUMBERS = frozenset({"PHONE", "CARD", "MONEY", "ID", "IP"})
+_REDRAWN = {
+    "PER": {INITIALS: "initials"},
+    "ORG": {INITIALS: "initials"},
+    "LOC": {INITIALS: "initials"},
+    "DATE": {DIGITS: "date"},
+    "TIME": {DIGITS: "time"},
+}
+"""The forms whose values are redrawn, by type."""
+
+
+class Fit(StrEnum):
+    """What surrogates share with the values they replace, besides the letter case.
+
+    `form`: the number of words and the wording, such as a date in digits (see `forms`). `grammar`:
+    also the gender of names and the number of nouns. What is shared is released.
+    """
+
+    NONE = "none"
+    FORM = "form"
+    GRAMMAR = "grammar"
 
 
 class Strategy(StrEnum):
@@ -121,19 +144,24 @@ def parse_setting(text: str) -> tuple[str, Setting]:
 class Resources:
     """Inputs of mechanisms: surrogate lists, word vectors, the vault.
 
-    With `like_for_like`, names get surrogates of the same gender, and nouns of the same grammatical
-    number. That attribute is then released, and epsilon holds within a class.
+    With the strategies word and entity, surrogates `fit` the values they replace. What they share
+    is then released, and epsilon holds within a class. `language` is that of the built-in lists.
     """
 
     surrogates: Mapping[str, Surrogates] = field(default_factory=dict)
     vectors: WordVectors | None = None
     vault: Vault | None = None
     keep_case: bool = True
-    like_for_like: bool = False
+    fit: Fit = Fit.FORM
+    language: str = "en"
 
-    def surrogates_of(self, kind: str) -> Surrogates | None:
+    def __post_init__(self) -> None:
+        _validate.parse_choices(self)
+        _validate.one_of("language", self.language, LANGUAGES)
+
+    def surrogates_of(self, kind: str, *, fitted: bool = False) -> Surrogates | None:
         """The user's list for a type, or the public one."""
-        return self.surrogates.get(kind) or public_surrogates(kind)
+        return self.surrogates.get(kind) or public_surrogates(kind, self.language, fitted=fitted)
 
 
 def mechanism_for(kind: str, setting: Setting, resources: Resources) -> Mechanism:
@@ -172,9 +200,9 @@ def _built_in(kind: str, setting: Setting, resources: Resources) -> Mechanism:
     if listed is None:
         return FormatPreserving(placeholder=typed) if kind in _NUMBERS else Placeholder(text=typed)
     case = resources.keep_case
-    if resources.like_for_like and strategy not in (Strategy.WORD, Strategy.ENTITY):
+    if resources.fit is Fit.GRAMMAR and strategy not in (Strategy.WORD, Strategy.ENTITY):
         raise InvalidInput(
-            "Expected the strategy word or entity for like-for-like surrogates, got "
+            "Expected the strategy word or entity for surrogates that fit the grammar, got "
             f"{strategy} for {kind}."
         )
     match strategy:
@@ -194,20 +222,51 @@ def _built_in(kind: str, setting: Setting, resources: Resources) -> Mechanism:
     # Values without vectors (e-mail addresses) have no neighbours; fall back to the kernel.
     whole = strategy is not Strategy.WORD
     chosen = listed if whole else listed.words()
-    if resources.like_for_like and kind in ATTRIBUTES:
-        attribute, classes = ATTRIBUTES[kind]
-        return WithinClass.of(
-            chosen,
-            attribute,
-            classes,
-            p=_replace_probability(setting),
-            epsilon=setting.epsilon,
-            whole=whole,
-            keep_case=case,
-        )
+    fitted = _fitted(kind, setting, resources, whole=whole)
+    if fitted is not None:
+        return fitted
     if setting.epsilon is not None:
         return Kernel.for_epsilon(setting.epsilon, chosen, whole=whole, keep_case=case)
     return Kernel(surrogates=chosen, p=_replace_probability(setting), whole=whole, keep_case=case)
+
+
+def _fitted(
+    kind: str, setting: Setting, resources: Resources, *, whole: bool
+) -> WithinClass | None:
+    """Kernels within the classes that surrogates have to fit; None if there is one class only."""
+    attributes: list[tuple[str, Classes]] = []
+    if whole and resources.fit is not Fit.NONE and kind in FORMS:
+        attributes.append(("form of a value", FORMS[kind]))
+    if resources.fit is Fit.GRAMMAR and kind in ATTRIBUTES:
+        attributes.append(ATTRIBUTES[kind])
+    listed = resources.surrogates_of(kind, fitted=whole)
+    if not attributes or listed is None:
+        return None
+    is_public = listed.origin is SurrogateSource.PUBLIC and not listed.histogram
+    if not is_public and resources.fit is not Fit.GRAMMAR:
+        return None  # Which classes a list counted in the corpus has is not public.
+    redrawn: dict[str, Redrawn] = {}
+    if whole and kind not in resources.surrogates:
+        redrawn = {
+            name: Redrawn(rule=rule, placeholder=_placeholder(kind, Strategy.TYPED))
+            for name, rule in _REDRAWN.get(kind, {}).items()
+        }
+
+    def classes(value: str) -> str:
+        found = [each(value) for _, each in attributes]
+        return found[0] if found[0] in redrawn else ", ".join(found)
+
+    made = WithinClass.of(
+        listed if whole else listed.words(),
+        " and the ".join(name for name, _ in attributes),
+        classes,
+        p=_replace_probability(setting),
+        epsilon=setting.epsilon,
+        redrawn=redrawn,
+        whole=whole,
+        keep_case=resources.keep_case,
+    )
+    return made if redrawn or len(made.kernels) > 1 else None
 
 
 def _replace_probability(setting: Setting) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sottovoce.deid.detect.evaluation import Evaluation
-from sottovoce.deid.replace import Consistent, Cost, Kernel, Mechanism
+from sottovoce.deid.replace import Consistent, Cost, Kernel, Mechanism, WithinClass
 from sottovoce.deid.replace.mechanism import SAME_CASE
 from sottovoce.deid.replace.strategies import Setting
 from sottovoce.deid.replace.third_party import ThirdParty
@@ -244,6 +244,8 @@ class Released:
     def _claimed(self, kind: str) -> Claim | None:
         """The paper's claim for its five strategies."""
         setting, mechanism = self.settings[kind], self.mechanisms[kind]
+        if isinstance(mechanism, WithinClass):
+            mechanism = mechanism.costliest or mechanism.rest
         if isinstance(mechanism, Kernel):
             strategy = PaperStrategy.ENTITY if mechanism.whole else PaperStrategy.WORD
             least = mechanism.surrogates.min_probability

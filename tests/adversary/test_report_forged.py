@@ -85,10 +85,12 @@ def forged(run: Path, forge: Callable[[Any], None]) -> None:
 def page(run_cli: RunCli, run: Path) -> tuple[str, list[dict[str, Any]]]:
     out = run.parent / "page.html"
     result = run_cli("report", run, "-o", out, "--public", "--json")
-    assert result.exit_code in (0, 1), result.stderr
+    assert result.exit_code in (0, 1, 3), result.stderr
     text = re.sub(r"<(style|script).*?</\1>", "", out.read_text(), flags=re.DOTALL)
     told = json.loads(result.stdout)["stages"][0]["guarantees"]
-    return re.sub(r"<[^>]+>", " ", text), told
+    text = re.sub(r"<[^>]+>", " ", text)
+    # The sentence that names a forged number is not the page showing it.
+    return re.sub(r"(says|got) epsilon [\d.]+[,.]", "", text), told
 
 
 @pytest.mark.parametrize("forge", FORGERIES)
@@ -111,31 +113,21 @@ def test_the_run_as_it_was_is_shown(run_cli: RunCli, run: Path) -> None:
 def test_believed_as_it_stands_the_forged_number_would_be_shown(
     run_cli: RunCli, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(derivation, "_verified", lambda stage, stated: stated)
+    monkeypatch.setattr(derivation, "_verified", lambda stage, stated: (stated, []))
     forged(run, without_ledgers)
     _, told = page(run_cli, run)
     assert [each["epsilon"] for each in told] == [0.0123] * 3
 
 
-def long_run(folder: Path, epsilon: float) -> Path:
-    """A training with noise of many strengths, which nobody derives again in full."""
+def test_a_long_ledger_is_derived_again_as_well(run_cli: RunCli, tmp_path: Path) -> None:
     ledger = Ledger(unit=Unit.EXAMPLE, relation=Relation.ADD_OR_REMOVE)
     for number in range(8):
         noise = 1 / (1 + 0.01 * number)
         fact = NoisySum(unit=Unit.EXAMPLE, clip_norm=1.0, noise_stds=(noise,), sampling_rate=0.01)
         ledger.spend(fact, 100)
-    said = ledger.guarantee(1e-5).to_json() | {"epsilon": epsilon}
-    run = {"verb": "train", "guarantee": said, "ledger": ledger.to_json(), "metrics": {}}
-    (folder / "run.json").write_text(json.dumps(run))
-    return folder / "run.json"
-
-
-def test_a_long_ledger_is_held_against_the_number_in_part(
-    run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, told = page(run_cli, long_run(tmp_path, epsilon=0.0123))
-    assert told[0]["verdict"] == "no-guarantee"
-    # The twin: not looked at because it is long, the forged number is shown.
-    monkeypatch.setattr(derivation, "_at_least", lambda ledger, delta: 0.0)
+    true = ledger.guarantee(1e-5)
+    run = {"verb": "train", "ledger": ledger.to_json(), "metrics": {}}
+    run["guarantee"] = true.to_json() | {"epsilon": 0.99 * true.epsilon}
+    (tmp_path / "run.json").write_text(json.dumps(run))
     _, told = page(run_cli, tmp_path / "run.json")
-    assert told[0]["epsilon"] == 0.0123
+    assert told[0]["epsilon"] == pytest.approx(true.epsilon)

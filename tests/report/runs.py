@@ -4,8 +4,10 @@ Ledgers, guarantees and audits are made by the classes that make them in earnest
 would have measured is made up.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +131,21 @@ def rescore_result(wer: float = 4.6) -> dict[str, Any]:
         "tuned": {"power": 2.0},
         "seconds": 3.4,
     }
+
+
+def complete_run(folder: Path, run: dict[str, Any], audit: AuditResult | None = None) -> Path:
+    """Write a run folder with everything that `train` leaves: the ledger, a model, its hash."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = b"weights of " + folder.name.encode()
+    digest = hashlib.sha256(weights).hexdigest()
+    (folder / "model.safetensors").write_bytes(weights)
+    (folder / "config.json").write_text(json.dumps({"weights": {"sha256": digest}}))
+    ledger = Ledger.from_json(run["ledger"])
+    ledger.close()
+    ledger.save(folder / "ledger.jsonl")
+    if audit is not None:
+        audit = replace(audit, model=digest)
+    return write_run(folder, run | {"weights": digest}, audit)
 
 
 def write_run(folder: Path, run: Mapping[str, Any], audit: AuditResult | None = None) -> Path:

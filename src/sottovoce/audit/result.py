@@ -160,6 +160,8 @@ class AuditResult:
     left_out: LeftOut = field(default_factory=LeftOut)
     guarantee: Guarantee | None = None
     notes: tuple[str, ...] = ()
+    model: str | None = None
+    """SHA-256 of the weights that were attacked, so that nobody takes it for another model's."""
 
     @property
     def strongest(self) -> AttackOutcome | None:
@@ -203,6 +205,7 @@ class AuditResult:
             "defects": self.defects(),
             "not_compared": self.not_compared(),
             "notes": list(self.notes),
+            "model": self.model,
         }
 
     @classmethod
@@ -217,6 +220,7 @@ class AuditResult:
                 left_out=LeftOut(**data["left_out"]),
                 guarantee=Guarantee.from_json(data["guarantee"]) if data["guarantee"] else None,
                 notes=tuple(data["notes"]),
+                model=None if data.get("model") is None else str(data["model"]),
             )
         except InvalidInput:
             raise

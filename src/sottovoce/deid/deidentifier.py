@@ -332,6 +332,7 @@ class Deidentifier:
         """The configuration, for the release manifest; hashes of lists and models stay private."""
         return {
             "detector": {"detector": self.detector.name},
+            "types": sorted(types_of(self.detector) or ()),
             "setting": self.setting.to_json(),
             "per_type": {kind: each.to_json() for kind, each in sorted(self.per_type.items())},
             "mechanisms": {kind: each.to_json() for kind, each in sorted(self._mechanisms.items())},

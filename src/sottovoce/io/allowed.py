@@ -61,6 +61,7 @@ KEYS: dict[str, Any] = {
     "user_guarantee": WHOLE,
     "claimed": WHOLE,
     "ledger": WHOLE,
+    "weights": WHOLE,
     "configuration": _SETTINGS | _FEDERATION,
     "asked": _SETTINGS,
     "samples": {"name": WHOLE},

@@ -115,15 +115,17 @@ def derive(
     population: int | None,
     assumptions: Sequence[str],
     not_covered: Sequence[str],
-    group_size: int = 1,
+    group_size: int | Sequence[int] = 1,
 ) -> Guarantee:
     """The guarantee to a unit that consists of `group_size` units of the facts.
 
-    Call `account` or `groups.group_guarantee` instead: they check that unit and facts match.
+    A sequence gives one size for every entry. Call `account` or `groups.group_guarantee` instead:
+    they check that unit and facts match.
     """
     relation = _validate.choice("relation", relation, Relation)
     delta = checked_delta(delta)
     facts = [entry.fact for entry in entries]
+    sizes = [group_size] * len(entries) if isinstance(group_size, int) else group_size
     notion = _common_notion(facts)
     small = delta_assumptions(delta, unit, population)
     stated = _once(
@@ -140,9 +142,9 @@ def derive(
         # A metric epsilon is per unit of distance. Advanced composition at delta > 0 would hold at
         # one distance only (a loss d times as large costs more than d times as much).
         spendable = 0.0 if notion is Notion.METRIC_DP else delta
-        epsilon, accountant = _worst_combination(entries, spendable, relation, group_size)
+        epsilon, accountant = _worst_combination(entries, spendable, relation, sizes)
         if math.isinf(epsilon):
-            objections = _why_infinite(entries, delta, relation, group_size)
+            objections = _why_infinite(entries, delta, relation, sizes)
     return Guarantee(
         epsilon=math.inf if objections else epsilon,
         delta=delta,
@@ -245,22 +247,22 @@ def tightest(losses: Losses, delta: float, relation: Relation) -> tuple[float, s
 
 
 def _worst_combination(
-    entries: Sequence[Entry], delta: float, relation: Relation, group_size: int
+    entries: Sequence[Entry], delta: float, relation: Relation, sizes: Sequence[int]
 ) -> tuple[float, str]:
     """Count one member of each pool: the worst combination where members cannot be ordered."""
     certain: list[tuple[Loss, int]] = []
     pools: dict[str, list[Losses]] = defaultdict(list)
     undivided = _pools_of_one_kind(entries, relation)
-    for entry in entries:
+    for entry, size in zip(entries, sizes, strict=True):
         losses = [
             (loss, n * times)
             for one, n in entry.fact.losses(relation)
-            for loss, times in [of_group(one, group_size)]
+            for loss, times in [of_group(one, size)]
         ]
         # A group may be spread over the members of a pool. If all have one kind of loss, the worst
         # case is the whole group in one member; otherwise every member counts.
         pool = entry.fact.pool
-        if pool is None or (group_size > 1 and pool not in undivided):
+        if pool is None or (size > 1 and pool not in undivided):
             certain += [(loss, n * entry.count) for loss, n in losses]
         else:
             pools[pool].append(losses)
@@ -328,7 +330,7 @@ def _pure_sum(losses: Losses) -> float:
 
 
 def _why_infinite(
-    entries: Sequence[Entry], delta: float, relation: Relation, group_size: int
+    entries: Sequence[Entry], delta: float, relation: Relation, sizes: Sequence[int]
 ) -> tuple[str, ...]:
     if delta == 0 and any(
         isinstance(loss, GaussianLoss | PoissonGaussianLoss | ConcentratedLoss)
@@ -338,8 +340,8 @@ def _why_infinite(
         return ("Gaussian noise gives no pure epsilon; use a delta above 0",)
     unbounded = [
         entry.fact
-        for entry in entries
-        if math.isinf(_worst_combination([entry], delta, relation, group_size)[0])
+        for entry, size in zip(entries, sizes, strict=True)
+        if math.isinf(_worst_combination([entry], delta, relation, [size])[0])
     ]
     return _once(fact.why_infinite() for fact in unbounded) or (
         f"at delta {delta:g} the releases together have no finite epsilon",

@@ -18,16 +18,23 @@ from sottovoce.errors import InvalidInput
 from sottovoce.io.allowed import join
 from sottovoce.io.run import NOTICE, PRIVATE, RUN, SUFFIX, Run
 from sottovoce.report.derivation import verified
+from sottovoce.report.evidence import Doubt, Kind
 from sottovoce.report.stage import Stage, stage_of
+
+ATTACK = ".attack.json"
+"""Ends the name of what `deid attack` writes beside the release."""
 
 _PARTS = ("guarantee", "guarantees", "ledger", "metrics")
 _RESCORED = ("first_pass", "background", "adapted")
 
 
-def collect(paths: Iterable[str | Path], *, private: bool = True) -> list[Stage]:
+def collect(
+    paths: Iterable[str | Path], *, private: bool = True, references: Iterable[str | Path] = ()
+) -> list[Stage]:
     """The stages of these paths, in the given order, without duplicates, with unique names.
 
-    Without `private`, only the public parts of runs are read.
+    Without `private`, only the public parts of runs are read. `references` are shown for comparison
+    and are not released.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -36,7 +43,14 @@ def collect(paths: Iterable[str | Path], *, private: bool = True) -> list[Stage]
     ['train']
     """
     found = dict.fromkeys(path.resolve() for given in paths for path in run_files(given))
-    return _with_unique_names([read_stage(path, private=private) for path in found])
+    aside = dict.fromkeys(path.resolve() for given in references for path in run_files(given))
+    attacks = {path: _json(path) for path in found if path.name.endswith(ATTACK)}
+    stages = [
+        replace(_read_stage(path, private=private), reference=path in aside)
+        for path in dict.fromkeys((*found, *aside))
+        if path not in attacks
+    ]
+    return _with_unique_names(_with_attacks(stages, attacks))
 
 
 def run_files(path: str | Path) -> list[Path]:
@@ -69,6 +83,61 @@ def _runs_below(folder: Path) -> list[Path]:
         return []  # A folder without runs.
 
 
+def _with_attacks(stages: list[Stage], attacks: Mapping[Path, Mapping[str, Any]]) -> list[Stage]:
+    """Give every `deid attack` to the release that it attacked; refuse one of something else."""
+    found = list(stages)
+    for path, content in attacks.items():
+        target = [
+            place
+            for place, stage in enumerate(found)
+            if stage.verb == "deid" and _output_hash(stage.run) == _attacked(content)
+        ]
+        if not target:
+            raise InvalidInput(
+                f"Expected the release that {path.name} attacked among the runs: name its "
+                "OUT.run.json too, or attack the release that is there."
+            )
+        for place in target:
+            found[place] = replace(found[place], attack=content)
+    return found
+
+
+def _beside(stage: Stage) -> Stage:
+    """The stage with the attack that lies beside its release."""
+    path = stage.path.with_name(stage.path.name.removesuffix(SUFFIX) + ATTACK)
+    if stage.verb != "deid" or stage.path.name == RUN or not path.is_file():
+        return stage
+    content = _json(path)
+    if _attacked(content) != _output_hash(stage.run):
+        stale = Doubt(Kind.AUDIT, f"{path.name} attacked another text than the released one.")
+        return replace(stage, doubts=(*stage.doubts, stale))
+    return replace(stage, attack=content)
+
+
+def _attacked(content: Mapping[str, Any]) -> str:
+    released = content.get("released")
+    return str(released.get("sha256")) if isinstance(released, Mapping) else ""
+
+
+def _output_hash(run: Mapping[str, Any]) -> str | None:
+    output = run.get("output")
+    found = output.get("sha256") if isinstance(output, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
+def _read_stage(path: Path, *, private: bool = True) -> Stage:
+    """The stage of one file; whatever is in it, a file that is no run is refused in a sentence."""
+    try:
+        return read_stage(path, private=private)
+    except InvalidInput:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
+            RecursionError) as problem:  # fmt: skip
+        raise InvalidInput(f"Expected the run file of a verb in {path}, got: {problem!r}.") from (
+            problem
+        )
+
+
 def read_stage(path: Path, *, private: bool = True) -> Stage:
     """The stage of one file, with the private part and the audit of its run."""
     content = _json(path)
@@ -99,7 +168,7 @@ def read_stage(path: Path, *, private: bool = True) -> Stage:
             hidden = (*hidden, "audit")
         elif path.with_name(AUDIT).is_file():
             audit = _audit(path.with_name(AUDIT), _json(path.with_name(AUDIT)))
-    return replace(verified(stage_of(content, path, name, audit)), private=hidden)
+    return _beside(replace(verified(stage_of(content, path, name, audit)), private=hidden))
 
 
 def _folder(path: Path) -> Run | None:
@@ -117,7 +186,7 @@ def one_stage(path: str | Path, stages: Sequence[Stage], *, private: bool = True
         raise InvalidInput(f"Expected one run to compare at {path}, found {len(files)}.")
     wanted = files[0].resolve()
     known = next((each for each in stages if each.path == wanted), None)
-    return known or read_stage(wanted, private=private)
+    return known or _read_stage(wanted, private=private)
 
 
 def _json(path: Path) -> dict[str, Any]:

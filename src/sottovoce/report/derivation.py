@@ -1,7 +1,7 @@
-"""Re-derive guarantees from their ledgers when the page is made, if that is fast.
+"""Derive every guarantee of a run again from its ledger.
 
-A number in run.json may have been edited; the ledger records what was executed. The page never
-shows a better guarantee than the ledger implies, and none if a run's ledger is missing.
+A number in run.json may have been edited; the ledger records what was executed. The page shows what
+the ledger gives: its epsilon, its assumptions and its gaps. It refuses a run without its ledger.
 """
 
 import math
@@ -9,80 +9,106 @@ from dataclasses import replace
 
 from sottovoce.errors import SottovoceError
 from sottovoce.privacy.accounting import account
-from sottovoce.privacy.facts import NoisySum, NoisyVector
+from sottovoce.privacy.facts import NoisyVector
 from sottovoce.privacy.groups import group_guarantee
 from sottovoce.privacy.guarantee import Guarantee, Unit, Verdict, rounded_up
 from sottovoce.privacy.ledger import Ledger
+from sottovoce.report.evidence import Doubt, Kind
 from sottovoce.report.stage import Stage, Stated
 
-# Accounting takes about half a second for each noise level of sampled Gaussian steps.
-_MAX_NOISE_LEVELS = 4
-_MAX_ENTRIES = 2000
 _MAX_ROUNDS = 50
 _TOLERANCE = 1e-6
 _KEEP_LEDGERS = ("deid", "federate", "train")
+# Whether this assumption is stated depends on whether the population was declared.
+_POPULATION = "so that delta is at most 0.1 divided by their number"
 
 
 def verified(stage: Stage) -> Stage:
-    """The stage, with guarantees replaced by those of its ledgers where those are worse."""
-    return replace(stage, stated=tuple(_verified(stage, each) for each in stage.stated))
+    """The stage, with guarantees replaced by those of its ledgers, and every difference named."""
+    checked = [_verified(stage, each) for each in stage.stated]
+    doubts = tuple(doubt for _, found in checked for doubt in found)
+    return replace(
+        stage, stated=tuple(each for each, _ in checked), doubts=(*stage.doubts, *doubts)
+    )
 
 
-def _verified(stage: Stage, stated: Stated) -> Stated:
+def _verified(stage: Stage, stated: Stated) -> tuple[Stated, list[Doubt]]:
     claimed = stated.guarantee
     ledger = stage.ledgers.get(str(claimed.unit))
     # A training that protects examples may also state a guarantee for users.
-    size = stage.configuration.get("max_examples_per_user") if ledger is None else None
+    size = stage.group_size if ledger is None else None
     if size is not None and claimed.unit is Unit.USER:
         ledger = stage.ledgers.get(str(Unit.EXAMPLE))
     if ledger is None:
-        if stage.verb in _KEEP_LEDGERS and claimed.holds:
-            return _rejected(stated, "the ledger of the guarantee is missing")
-        return stated
+        if stage.verb not in _KEEP_LEDGERS or not claimed.holds:
+            return stated, []
+        return _rejected(stated, Kind.NO_LEDGER, "the ledger of the guarantee is missing")
     if ledger.relation is not claimed.relation:
-        return _rejected(stated, "the ledger has another neighbouring relation than the guarantee")
-    if not _is_quick(ledger):
-        least = _at_least(ledger, claimed.delta)
-        if claimed.holds and least > claimed.epsilon * (1 + _TOLERANCE):
-            return _rejected(
-                stated, f"a part of the ledger alone gives epsilon {rounded_up(least)}"
-            )
-        return stated
+        return _rejected(
+            stated, Kind.LEDGER, "the ledger has another neighbouring relation than the guarantee"
+        )
     try:
         found = _derived(ledger, claimed.delta, size)
     except SottovoceError as problem:
-        return _rejected(stated, f"the ledger implies no guarantee ({problem})")
-    if found.holds != claimed.holds or (found.holds and not _close(found.epsilon, claimed.epsilon)):
-        worse = not found.holds or found.epsilon > claimed.epsilon
-        return replace(
-            stated, guarantee=found if claimed.holds and worse else claimed, checked=False
-        )
-    return replace(stated, checked=True)
+        return _rejected(stated, Kind.LEDGER, f"the ledger implies no guarantee ({problem})")
+    doubts = _differences(claimed, found)
+    shown = replace(
+        found,
+        assumptions=_both(_told(found.assumptions), claimed.assumptions),
+        not_covered=_both(found.not_covered, claimed.not_covered),
+    )
+    if claimed.holds and found.holds:
+        shown = replace(shown, epsilon=max(found.epsilon, claimed.epsilon))
+    elif not claimed.holds:
+        shown = claimed
+    return replace(stated, guarantee=shown, checked=not doubts), doubts
+
+
+def _differences(claimed: Guarantee, found: Guarantee) -> list[Doubt]:
+    one = f"The guarantee to one {claimed.unit} in run.json"
+    doubts = []
+    if claimed.holds != found.holds or (found.holds and not _close(found.epsilon, claimed.epsilon)):
+        says = f"epsilon {rounded_up(claimed.epsilon)}" if claimed.holds else "no guarantee"
+        gives = f"epsilon {rounded_up(found.epsilon)}" if found.holds else "no guarantee"
+        doubts.append(Doubt(Kind.EPSILON, f"{one} says {says}, its ledger gives {gives}."))
+    if claimed.holds and (gone := _missing(_told(found.assumptions), claimed.assumptions)):
+        doubts.append(Doubt(Kind.ASSUMPTIONS, f"{one} lacks an assumption of its ledger: {gone}."))
+    if gone := _missing(found.not_covered, claimed.not_covered):
+        doubts.append(Doubt(Kind.GAPS, f"{one} hides what its ledger does not cover: {gone}."))
+    return doubts
 
 
 def _derived(ledger: Ledger, delta: float, group_size: int | None) -> Guarantee:
     if group_size is None:
         return ledger.guarantee(delta)
     return group_guarantee(
-        ledger.entries, group_size=group_size, relation=ledger.relation, delta=delta
+        ledger.entries,
+        group_size=group_size,
+        relation=ledger.relation,
+        delta=delta,
+        assumptions=ledger.assumptions,
+        not_covered=ledger.not_covered,
     )
 
 
-def _at_least(ledger: Ledger, delta: float) -> float:
-    """The epsilon of the most frequent entries of a long ledger, a lower bound for all of it."""
-    largest = sorted(ledger.entries, key=lambda entry: -entry.count)[:_MAX_NOISE_LEVELS]
-    try:
-        found = account(largest, unit=ledger.unit, relation=ledger.relation, delta=delta)
-    except SottovoceError:
-        return 0.0
-    return found.epsilon
+def _told(assumptions: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(each for each in assumptions if not each.endswith(_POPULATION))
 
 
-def _rejected(stated: Stated, reason: str) -> Stated:
+def _missing(wanted: tuple[str, ...], stated: tuple[str, ...]) -> str:
+    return "; ".join(each for each in wanted if each not in stated)
+
+
+def _both(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*one, *other)))
+
+
+def _rejected(stated: Stated, kind: Kind, reason: str) -> tuple[Stated, list[Doubt]]:
     none = replace(
         stated.guarantee, epsilon=math.inf, verdict=Verdict.NO_GUARANTEE, reasons=(reason,)
     )
-    return replace(stated, guarantee=none, checked=False)
+    sentence = f"The guarantee to one {none.unit}: {reason}."
+    return replace(stated, guarantee=none, checked=False), [Doubt(kind, sentence)]
 
 
 def _close(one: float, other: float) -> bool:
@@ -107,8 +133,3 @@ def epsilon_by_round(stage: Stage) -> list[tuple[float, float]]:
         found = account(whole.entries, unit=ledger.unit, relation=ledger.relation, delta=delta)
         points.append((float(place), found.epsilon))
     return points
-
-
-def _is_quick(ledger: Ledger) -> bool:
-    noise_levels = sum(isinstance(entry.fact, NoisySum) for entry in ledger.entries)
-    return noise_levels <= _MAX_NOISE_LEVELS and len(ledger.entries) <= _MAX_ENTRIES

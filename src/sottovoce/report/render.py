@@ -1,7 +1,8 @@
 """The page: one self-contained HTML file without scripts."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,18 @@ import jinja2
 from sottovoce import __version__
 from sottovoce.io.atomic import text_output
 from sottovoce.privacy.guarantee import rounded_down
+from sottovoce.privacy.policy import VACUOUS, Policy, shipped
+from sottovoce.privacy.risk import in_words
 from sottovoce.report import cross_run
 from sottovoce.report.comparison import Comparison, compare
+from sottovoce.report.decision import Judgement, judge
 from sottovoce.report.numbers import claimed_epsilon, duration, percent, short, true_epsilon
 from sottovoce.report.plots import epsilon_chart
 from sottovoce.report.stage import Stage
 from sottovoce.report.view import StageView, bare, interval, verdicts, view_of
 
 TITLE = "Privacy report"
+POLICY = "moderate"
 _MAX_CHARTS = 3
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -30,10 +35,18 @@ class Report:
     stages: tuple[Stage, ...]
     title: str = TITLE
     compared: tuple[Stage, Stage] | None = None
+    policy: Policy = field(default_factory=lambda: shipped(POLICY))
+    author: str = ""
+    scope: str = ""
 
     @cached_property
     def views(self) -> tuple[StageView, ...]:
         return tuple(view_of(place, stage) for place, stage in enumerate(self.stages, 1))
+
+    @cached_property
+    def judgement(self) -> Judgement:
+        """What follows from the stages under the policy."""
+        return judge(self.stages, self.policy)
 
     @property
     def defects(self) -> list[str]:
@@ -55,7 +68,12 @@ class Report:
                 title=self.title,
                 version=__version__,
                 views=self.views,
-                defects=self.defects,
+                judgement=self.judgement,
+                policy=self.policy,
+                author=self.author,
+                scope=self.scope,
+                vacuous=VACUOUS,
+                embedded=json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False),
                 private=self.private,
                 verdict_chart=verdicts(self.views),
                 comparison=comparison,
@@ -75,6 +93,7 @@ class Report:
         """The verdicts of the page as JSON."""
         return {
             "title": self.title,
+            **self.judgement.to_json(),
             "private": self.private,
             "stages": [
                 {
@@ -109,11 +128,13 @@ def _environment() -> jinja2.Environment:
         "bare": bare,
         "claimed": claimed_epsilon,
         "duration": duration,
+        "in_words": in_words,
         "interval": interval,
         "percent": percent,
         "short": short,
         "true_epsilon": true_epsilon,
         "at_least": rounded_down,
+        "capitalize_first": lambda text: text[:1].upper() + text[1:],
     }
     return environment
 

@@ -10,11 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sottovoce import _validate
 from sottovoce.audit.bounds import LowerBound
 from sottovoce.audit.result import AuditResult
-from sottovoce.errors import InvalidInput
+from sottovoce.errors import InvalidInput, LedgerDamaged
 from sottovoce.privacy.guarantee import Claim, Guarantee
 from sottovoce.privacy.ledger import Ledger
+from sottovoce.report.evidence import Doubt, Kind, doubts_of
 from sottovoce.report.numbers import Measured, number
 
 
@@ -43,6 +45,12 @@ class Stage:
     audit: AuditResult | None = None
     private: tuple[str, ...] = ()
     """Parts read from the private folder of the run."""
+    doubts: tuple[Doubt, ...] = ()
+    """What speaks against the evidence (see `evidence` and `derivation`)."""
+    attack: Mapping[str, Any] | None = None
+    """The result of `deid attack` on what this stage released."""
+    reference: bool = False
+    """Shown for comparison only: it is not released."""
 
     @property
     def main(self) -> Stated | None:
@@ -57,6 +65,23 @@ class Stage:
     def epsilon(self) -> float | None:
         """The epsilon of the main guarantee: infinite if it does not hold, None if unstated."""
         return None if self.main is None else self.main.guarantee.epsilon
+
+    @property
+    def group_size(self) -> int | None:
+        """How many examples a user has at most, if the run declares it."""
+        size = self.configuration.get("max_examples_per_user")
+        if size is None or not self.configuration:
+            return None
+        return _validate.at_least_one("max_examples_per_user", _validate.whole("it", size))
+
+    @property
+    def population(self) -> int | None:
+        """The declared number of units or, in the private part, the counted number of users."""
+        for value in (self.configuration.get("population"), self.metrics.get("users"),
+                      self.metrics.get("clients")):  # fmt: skip
+            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                return value
+        return None
 
     @property
     def lower_bound(self) -> LowerBound | None:
@@ -131,16 +156,18 @@ def stage_of(
         if verb == "deid":
             # Reading the ledger needs the facts of this module to be registered.
             from sottovoce.deid.statement import facts as _  # noqa: F401
+        ledgers, damaged = _ledgers(run)
         return Stage(
             name=name,
             verb=verb,
             path=path,
             run=run,
             stated=_stated(run, audit),
-            ledgers=_ledgers(run),
+            ledgers=ledgers,
             audit=audit,
+            doubts=(*damaged, *doubts_of(run, path, ledgers, audit)),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         reason = str(problem) if isinstance(problem, InvalidInput) else repr(problem)
         raise InvalidInput(f"{path}: Expected the run file of a verb, got: {reason}") from problem
 
@@ -178,12 +205,20 @@ def _claims(claimed: Any) -> dict[str, Claim]:
     return {str(kind): Claim.from_json(given) for kind, given in claimed.items()}
 
 
-def _ledgers(run: Mapping[str, Any]) -> dict[str, Ledger]:
+def _ledgers(run: Mapping[str, Any]) -> tuple[dict[str, Ledger], list[Doubt]]:
+    """The ledgers of a run by unit; a damaged one is named and does not count."""
     by_unit = (run.get("release") or {}).get("ledgers")
     if not by_unit:
         by_unit = {"": run["ledger"]} if run.get("ledger") else {}
-    read = [Ledger.from_json(data) for data in by_unit.values()]
-    return {str(ledger.unit): ledger for ledger in read}
+    found, damaged = {}, []
+    for data in by_unit.values():
+        try:
+            ledger = Ledger.from_json(data)
+        except LedgerDamaged as problem:
+            damaged.append(Doubt(Kind.LEDGER, f"A ledger in the run file is damaged: {problem}"))
+            continue
+        found[str(ledger.unit)] = ledger
+    return found, damaged
 
 
 def _finite(value: float) -> bool:

@@ -55,13 +55,8 @@ class StageView:
 
     @property
     def contradictions(self) -> tuple[str, ...]:
-        """Contradictions between the stated guarantees and the audit or the ledgers."""
-        wrong = [
-            f"The ledger does not imply the stated guarantee to one {line.stated.guarantee.unit}; "
-            "the page shows the worse of the two."
-            for line in self.lines
-            if line.checked is False
-        ]
+        """What contradicts the stage: its audit, its ledgers, or the files beside it."""
+        wrong = [doubt.sentence for doubt in self.stage.doubts if doubt.fatal]
         return (*self.stage.defects, *wrong)
 
 

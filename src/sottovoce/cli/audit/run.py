@@ -149,7 +149,7 @@ def audit_folder(
     from sottovoce.audit.attacks.membership import ATTACKS, Attack, attack_named
     from sottovoce.audit.duplicates import candidates, words
     from sottovoce.nlu.fit.settings import Settings
-    from sottovoce.nlu.runs.run import load_run
+    from sottovoce.nlu.runs.run import load_run, weights_hash
     from sottovoce.privacy.guarantee import Guarantee
     from sottovoce.privacy.noise import NoiseSource
 
@@ -182,6 +182,7 @@ def audit_folder(
             confidence=confidence,
             progress=update,
         )
+    result = replace(result, model=weights_hash(folder))
     if left := len(parts.test) - len(known):
         note = f"{left} test utterances were left out: the model does not have their labels"
         result = replace(result, notes=(*result.notes, note))

@@ -26,6 +26,7 @@ from sottovoce.cli.shared.reading import (
 )
 from sottovoce.corpora import FORMATS
 from sottovoce.deid import Deidentifier, Fields, Setting, detector
+from sottovoce.deid.detect.measuring import Measuring
 from sottovoce.deid.files.corpus_file import release_file
 from sottovoce.deid.files.fields import POLICIES
 from sottovoce.deid.files.manifest import WARNING
@@ -179,15 +180,18 @@ def run(
         if name in ("source_format", "lenient", "line_limit") or name.endswith("_column")
     }
     readers = [open_corpus(path, by_content=True, **reading) for path in _paths(source)]
-    found = detector(detector_name, chosen_labels(labels), caution=caution)
+    chosen_map = chosen_labels(labels)
+    found = detector(detector_name, chosen_map, caution=caution)
     if "gold" in detector_name.split("+") and any(each.format == "text" for each in readers):
         raise InvalidInput(
             "Expected annotations for the detector gold, got plain text: use another detector."
         )
     noise = NoiseSource() if options["seed"] is None else NoiseSource.seeded(options["seed"])
     vault = vault_of(options)
+    gold = "gold" in detector_name.split("+")
+    watched = None if gold else Measuring(found.detectors, chosen_map)
     settings: dict[str, Any] = {
-        "detector": found,
+        "detector": watched or found,
         "setting": Setting(
             strategy=options["strategy"], p=options["p"], epsilon=options["epsilon"]
         ),
@@ -241,6 +245,9 @@ def run(
         return
     for line in lines:
         click.echo(line, err=output == "-")
+    if watched is not None:
+        for line in _missed(watched):
+            click.echo(line, err=True)
     for reader in readers:
         print_losses(losses_of(reader))
 
@@ -256,6 +263,23 @@ def _paths(source: str) -> list[str]:
     if not paths:
         raise InvalidInput(f"Expected files in the folder {source}, found none.")
     return [str(path) for path in paths]
+
+
+def _missed(watched: Measuring) -> list[str]:
+    """What the annotations say about the detector; private, so it goes to the screen only."""
+    lines = []
+    found = watched.evaluation()
+    if found is not None:
+        values = sum(each.values for each in found.types.values())
+        left = sum(each.missed_values for each in found.types.values())
+        lines.append(
+            f"By its annotations, {left:,} of {values:,} private values are still in the text; "
+            "the counts by type are in private/."
+        )
+    if watched.unknown:
+        names = ", ".join(sorted(watched.unknown)[:5])
+        lines.append(f"Annotations that --labels does not map were not counted: {names}.")
+    return lines
 
 
 def _shard_lines(content: Mapping[str, Any], output: str) -> list[str]:

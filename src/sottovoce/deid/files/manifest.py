@@ -17,6 +17,7 @@ from typing import Any
 from sottovoce.corpora import Utterance
 from sottovoce.deid.deidentifier import Deidentifier
 from sottovoce.deid.detect.detector import fingerprint
+from sottovoce.deid.detect.measuring import Measuring
 from sottovoce.deid.files.alignment import Offsets
 from sottovoce.deid.statement.facts import ReplacedValues
 from sottovoce.deid.statement.release_statement import ReleaseStatement
@@ -29,6 +30,7 @@ PUBLIC = ("configuration", "output", "release", "shards", "sha256")
 """Public fields of a release in addition to those of every run. The guarantee allows the types,
 positions and number of private values to be known; the release itself shows the rest."""
 WARNING = "The folder private/ holds examples of the original text: guard it like the original."
+RELEASED_TEXT, OTHER_TEXT = "the released text", "another text"
 _CHUNK = 1 << 20
 assert ReplacedValues.kind  # Imported to register the fact kind that ledgers refer to.
 
@@ -70,7 +72,21 @@ def manifest(
         },
         "timings": {"seconds": round(seconds, 3)},
     }
-    return content
+    return content | measured(deid)
+
+
+def measured(deid: Deidentifier) -> dict[str, Any]:
+    """The evaluation of the detector: on the released text if it is annotated, else as given.
+
+    It belongs to the private part: it counts values of the text.
+    """
+    own = deid.detector.evaluation() if isinstance(deid.detector, Measuring) else None
+    unknown = sorted(deid.detector.unknown) if isinstance(deid.detector, Measuring) else []
+    if own is not None:
+        return {"evaluation": {**own.to_json(), "on": RELEASED_TEXT, "unknown_labels": unknown}}
+    if deid.evaluation is not None:
+        return {"evaluation": {**deid.evaluation.to_json(), "on": OTHER_TEXT}}
+    return {"evaluation": {"on": None, "unknown_labels": unknown}} if unknown else {}
 
 
 class Examples:

@@ -14,7 +14,7 @@ from sottovoce.corpora import Reader
 from sottovoce.deid.deidentifier import Deidentifier
 from sottovoce.deid.detect.detector import fingerprint
 from sottovoce.deid.files.corpus_file import RECORD, Track, record_of, release_file
-from sottovoce.deid.files.manifest import verify, write_manifest
+from sottovoce.deid.files.manifest import measured, verify, write_manifest
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import RUN, Run, header
 
@@ -75,6 +75,7 @@ def release_shards(
                 "resumed": resumed,
                 "utterances": sum(each["metrics"]["utterances"] for each in manifests),
             },
+            **measured(joint),
         },
     )
 

@@ -70,15 +70,17 @@ def save_run(
     if not self_contained:
         reference = _leave_out_public(model, state)
     content = _encoded(state)
+    digest = hashlib.sha256(content).hexdigest()
     vocabulary = model.encoder.files()
     config = {
         "sottovoce": __version__,
         "format": FORMAT,
         "model": model.to_json(),
-        "weights": {"sha256": hashlib.sha256(content).hexdigest(), "reference": reference},
+        "weights": {"sha256": digest, "reference": reference},
         "files": sorted(vocabulary),
     }
     stored = json.loads(json.dumps(_finite(dict(run)), allow_nan=False))
+    stored["weights"] = digest
     where = Run(folder)
     public, private = where.split(stored, publish=published(stored))
     audit = _audit_of(folder, config)
@@ -128,6 +130,11 @@ def load_run(folder: str | Path) -> LoadedRun:
     model = _model(folder, config, schema)
     model.eval()
     return LoadedRun(model=model, schema=schema, run=run)
+
+
+def weights_hash(folder: str | Path) -> str:
+    """The hash of the weights in a run folder."""
+    return hashlib.sha256(_read(find(Path(folder), WEIGHTS))).hexdigest()
 
 
 def _audit_of(folder: Path, config: Mapping[str, Any]) -> Any:

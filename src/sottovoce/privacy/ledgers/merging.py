@@ -88,7 +88,7 @@ def compose(ledgers: Iterable[tuple[str, Ledger]]) -> Composition:
     _check_compatible([ledger for _, ledger in named])
     how: list[str] = []
     first = named[0][1]
-    parts = _merge_worker_shares(_without_copies(named, how), how)
+    parts = _merge_worker_shares(without_copies(named, how), how)
     entries: list[Entry] = []
     for number, (name, ledger) in enumerate(parts):
         how.append(f"{name}: {_executions(ledger)} executions are counted")
@@ -108,9 +108,8 @@ def compose(ledgers: Iterable[tuple[str, Ledger]]) -> Composition:
     return Composition(whole, tuple(how))
 
 
-def _without_copies(
-    named: Sequence[tuple[str, Ledger]], how: list[str]
-) -> list[tuple[str, Ledger]]:
+def without_copies(named: Sequence[tuple[str, Ledger]], how: list[str]) -> list[tuple[str, Ledger]]:
+    """The ledgers with copies counted once; `how` is told what became of each."""
     kept: list[tuple[str, Ledger]] = []
     places: dict[str, int] = {}
     for name, ledger in named:

@@ -12,8 +12,7 @@ from sottovoce.corpora import OUTSIDE, Span, Utterance, spans_of
 from sottovoce.deid.detect.combination import Combination
 from sottovoce.deid.detect.detector import Detector
 from sottovoce.deid.detect.evaluation import Evaluation, TypeRecall, evaluate
-from sottovoce.deid.detect.labels import LabelMap
-from sottovoce.deid.detect.mappings import MAPPINGS, mapping
+from sottovoce.deid.detect.labels import MAPPINGS, LabelMap, mapping
 from sottovoce.errors import InvalidInput
 
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from sottovoce.deid.detect import Patterns, combination, merged
+from sottovoce.deid.detect.checks import french_number, german_tax_id
 from sottovoce.deid.detect.detector import utterance_of
-from sottovoce.deid.detect.forms import WITH_DIGITS, WITHOUT, Form, french_number, german_tax_id
+from sottovoce.deid.detect.forms import WITH_DIGITS, WITHOUT, Form
 from sottovoce.deid.detect.numeric import NUMERIC
 
 _parser: Any = re._parser  # type: ignore[attr-defined]
@@ -151,7 +152,7 @@ def test_no_expression_of_a_form_repeats_without_a_bound(form: Form) -> None:
 
 
 def test_no_number_rule_nests_repetitions_without_a_bound() -> None:
-    for _, rule, _ in NUMERIC:
+    for _, _, rule, _ in NUMERIC:
         assert list(_nested(_parser.parse(rule.pattern))) == []
 
 

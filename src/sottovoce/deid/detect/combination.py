@@ -11,11 +11,12 @@ span.
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sottovoce.corpora import Span, Utterance
 from sottovoce.deid.detect.detector import Detector, Gold, types_of
+from sottovoce.deid.detect.language.guard import LanguageGuard
 from sottovoce.errors import InvalidInput
 
 _WITHIN = "-'’‐‑"
@@ -36,7 +37,17 @@ class Combination:
     [[Span(start=5, end=16, type='EMAIL'), Span(start=22, end=30, type='LOC')]]
     """
 
-    def __init__(self, detectors: Sequence[Detector]) -> None:
+    def __init__(
+        self,
+        detectors: Sequence[Detector],
+        *,
+        allow: Iterable[str] = (),
+        guard: LanguageGuard | None = None,
+    ) -> None:
+        """Values of the list `allow` stay in the text, in any case, if they stand by themselves.
+
+        A `guard` refuses text of another language than the detectors know.
+        """
         if not detectors:
             raise InvalidInput("Expected at least one detector, got none.")
         if any(each.name == "gold" and not isinstance(each, Gold) for each in detectors):
@@ -46,6 +57,12 @@ class Combination:
                 "of the annotations."
             )
         self.detectors = tuple(detectors)
+        self.guard = guard
+        self.allowed = frozenset(filter(None, map(_plain, allow)))
+
+    def is_allowed(self, value: str) -> bool:
+        """Whether the list of allowed values has it."""
+        return bool(self.allowed) and _plain(value) in self.allowed
 
     @property
     def name(self) -> str:
@@ -63,6 +80,8 @@ class Combination:
         return found
 
     def find(self, batch: Sequence[Utterance]) -> list[list[Span]]:
+        if self.guard is not None:
+            self.guard.read(utterance.text for utterance in batch)
         found = [detector.find(batch) for detector in self.detectors]
         for detector, lists in zip(self.detectors, found, strict=True):
             if len(lists) != len(batch):
@@ -74,13 +93,29 @@ class Combination:
         for utterance, *lists in zip(batch, *found, strict=True):
             filled = [each for each in lists if each]
             settled.append(merged(utterance.text, *filled) if filled else [])
-        return settled
+        return (
+            settled
+            if not self.allowed
+            else [
+                [
+                    span
+                    for span in spans
+                    if not self.is_allowed(utterance.text[span.start : span.end])
+                ]
+                for utterance, spans in zip(batch, settled, strict=True)
+            ]
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
             "detector": self.name,
             "parts": [detector.to_json() for detector in self.detectors],
+            **({"allowed": sorted(self.allowed)} if self.allowed else {}),
         }
+
+
+def _plain(value: str) -> str:
+    return " ".join(value.casefold().split())
 
 
 def merged(text: str, *found: Sequence[Span]) -> list[Span]:

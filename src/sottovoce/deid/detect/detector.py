@@ -35,6 +35,8 @@ def fingerprint(detector: Detector) -> str:
     Keep it with the private files: trying out lists would tell what a short list holds.
     """
     parts = [part.to_json() for part in getattr(detector, "detectors", (detector,))]
+    if allowed := getattr(detector, "allowed", ()):
+        parts.append({"allowed": sorted(allowed)})
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

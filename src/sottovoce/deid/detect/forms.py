@@ -6,124 +6,56 @@ the same characters, so that the time is linear in the text.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from sottovoce.deid.detect.checks import (
+    australian_medicare,
+    australian_tax,
+    french_number,
+    german_id_card,
+    german_tax_id,
+    nhs_number,
+    spanish_id,
+    verhoeff,
+)
 from sottovoce.deid.detect.spoken import COUNT
 
-Found = tuple[int, int, str]
+Found = tuple[int, int, str, str]
+"""Start, end and type of a value, and the name of the rule that found it."""
 Check = Callable[[str], bool]
-
-
-def verhoeff(number: str) -> bool:
-    """Whether the check digit of an Indian Aadhaar number is right.
-
-    >>> verhoeff("2363"), verhoeff("2364")
-    (True, False)
-    """
-    check = 0
-    for place, digit in enumerate(reversed(_digits(number))):
-        check = _MULTIPLIED[check][_PERMUTED[place % 8][digit]]
-    return check == 0
-
-
-_MULTIPLIED = [
-    [(a + b) % 5 if a < 5 and b < 5 else
-     5 + (a + b) % 5 if a < 5 else
-     5 + (a - b) % 5 if b < 5 else
-     (a - b) % 5
-     for b in range(10)]
-    for a in range(10)
-]  # fmt: skip
-_FIRST = (1, 5, 7, 6, 2, 8, 3, 0, 9, 4)
-_PERMUTED = [list(range(10))]
-for _ in range(7):
-    _PERMUTED.append([_PERMUTED[-1][digit] for digit in _FIRST])
-
-
-def weighted(number: str, weights: tuple[int, ...], modulus: int = 11) -> bool:
-    """Whether the weighted sum of the digits is a multiple of the modulus.
-
-    >>> weighted("943 476 5919", (10, 9, 8, 7, 6, 5, 4, 3, 2, 1))
-    True
-    """
-    digits = _digits(number)
-    return (
-        len(digits) == len(weights)
-        and sum(a * b for a, b in zip(digits, weights, strict=True)) % modulus == 0
-    )
-
-
-def german_tax_id(number: str) -> bool:
-    """Whether the check digit is right (ISO 7064, mod 11,10).
-
-    >>> german_tax_id("86 095 742 719"), german_tax_id("86 095 742 718")
-    (True, False)
-    """
-    digits = _digits(number)
-    product = 10
-    for digit in digits[:-1]:
-        total = (digit + product) % 10 or 10
-        product = 2 * total % 11
-    return len(digits) == 11 and (11 - product) % 10 == digits[-1]
-
-
-def french_number(number: str) -> bool:
-    """Whether the key of a French social security number is right.
-
-    >>> french_number("2 55 08 14 168 025 38")
-    True
-    """
-    digits = "".join(filter(str.isdigit, number))
-    return len(digits) == 15 and 97 - int(digits[:13]) % 97 == int(digits[13:])
-
-
-def spanish_id(number: str) -> bool:
-    """Whether the letter of a Spanish identity number is right.
-
-    >>> spanish_id("12345678-Z"), spanish_id("x1234567l"), spanish_id("12345678A")
-    (True, True, False)
-    """
-    lower = number.lower()
-    first = {"x": "0", "y": "1", "z": "2"}.get(lower[0], "")
-    digits = first + "".join(filter(str.isdigit, lower))
-    return lower[-1] == "trwagmyfpdxbnjzsqvhlcke"[int(digits) % 23]
-
-
-def _digits(number: str) -> list[int]:
-    return [int(character) for character in number if character in "0123456789"]
-
-
-def _nhs(number: str) -> bool:
-    return weighted(number, (10, 9, 8, 7, 6, 5, 4, 3, 2, 1))
-
-
-def _australian_tax(number: str) -> bool:
-    return weighted(number, (1, 4, 3, 7, 5, 8, 6, 9, 10))
+COUNTRIES = ("US", "UK", "DE", "FR", "ES", "IN", "AU")
+"""Whose national numbers and plates have rules of their own."""
 
 
 class Form(NamedTuple):
-    """A type, its expression, what its text must hold to be worth a look, and a check.
+    """A type, the name of the rule, its expression, what its text must hold, and a check.
 
     With `as_written` capitals matter. A group named `value` is the value, without its context.
+    A form of one `country` is looked for unless other countries are chosen.
     """
 
     kind: str
+    name: str
     rule: re.Pattern[str]
-    trigger: str
+    trigger: str = ""
     check: Check | None = None
     as_written: bool = False
+    country: str = ""
 
 
 def _form(
     kind: str,
+    name: str,
     expression: str,
-    trigger: str,
+    trigger: str = "",
     check: Check | None = None,
     *,
     as_written: bool = False,
+    country: str = "",
 ) -> Form:
-    return Form(kind, re.compile(rf"(?<!\w){expression}(?!\w)"), trigger, check, as_written)
+    rule = re.compile(rf"(?<!\w){expression}(?!\w)")
+    return Form(kind, name, rule, trigger, check, as_written, country)
 
 
 _HEX = "[0-9a-f]"
@@ -131,62 +63,87 @@ _STREET = (
     "Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Way|Terrace|Close|"
     "Square|Sq|Highway|Hwy|Crescent|Parkway|Pkwy|Place|Pl|Row|Hill|Gardens"
 )
+_SECRET = r"(?:user ?name|login|handle|password|passwd|api[ _-]?key|secret|token)"
 # One digit at least, which makes all but few texts quick.
 WITH_DIGITS: tuple[Form, ...] = (
-    _form("ID", r"(?:sk|pk|rk|ghp|gho|xox[abprs]|glpat|akia|eyj)[-_]?[\w-]{12,300}+"
-          r"(?:\.[\w-]{4,2000}+){0,2}", ""),
-    _form("IP", rf"{_HEX}{{2}}(?:([:-]){_HEX}{{2}})(?:\1{_HEX}{{2}}){{4,6}}", ""),
-    _form("IP", rf"{_HEX}{{4}}\.{_HEX}{{4}}\.{_HEX}{{4}}", "."),
-    _form("ID", rf"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}", "-"),
-    _form("ID", r"[a-ceghj-prtw-z]{2} ?\d\d ?\d\d ?\d\d ?[a-d]", ""),
-    _form("ID", r"\d{4} \d{4} \d{4}", " ", verhoeff),
-    _form("ID", r"\d\d \d{3} \d{3} \d{3}", " ", german_tax_id),
-    _form("ID", r"\d{3} \d{3} \d{3}", " ", _australian_tax),
-    _form("ID", r"[12] ?\d\d ?\d\d ?\d\d ?\d{3} ?\d{3} ?\d\d", "", french_number),
-    _form("ID", r"(?:[xyz]\d{7}|\d{8})[ -]?[a-z]", "", spanish_id),
-    _form("ID", r"nhs(?: number| no\.?)?:? (?P<value>\d{3}[ -]?\d{3}[ -]?\d{4})", "nhs", _nhs),
-    _form("ID", r"(?:passport|licen[cs]e|plate|account|policy|member|patient|case|badge|employee)"
-          r"(?: (?:number|no\.?|id))?(?: is)?[:#]? #?(?P<value>[a-z]{0,3}\d{3,12}[a-z]{0,2})", ""),
-    _form("ID", r"[A-Z]{2}\d\d ?[A-Z]{3}", "", as_written=True),
-    _form("ID", r"[A-Z]{2}-\d{3}-[A-Z]{2}", "-", as_written=True),
-    _form("ID", r"[A-ZÄÖÜ]{1,3}-[A-Z]{1,2} ?\d{1,4}[EH]?", "-", as_written=True),
-    _form("ID", r"[A-Z]{2} ?\d{1,2} ?[A-Z]{1,2} ?\d{4}", "", as_written=True),
-    _form("ID", r"(?:aged?|age is|age of|age:) (?P<value>\d{1,3})", "age"),
-    _form("ID", r"(?P<value>\d{1,3})[ -]years?[ -]old", "year"),
-    _form("ID", r"(?P<value>\d{1,3}) ?(?:y/o|yo|yrs? old)", "y"),
-    _form("LOC", r"-?\d{1,3}\.\d{3,15}°?,? ?[nsew]?,? ?-?\d{1,3}\.\d{3,15}°? ?[nsew]?", "."),
-    _form("LOC", r"\d{1,3}° ?\d{1,2}['′](?: ?\d{1,2}(?:\.\d{1,6})?[\"″])? ?[nsew],? ?"
-          r"(?:\d{1,3}° ?\d{1,2}['′](?: ?\d{1,2}(?:\.\d{1,6})?[\"″])? ?[nsew])?", "°"),
-    _form("LOC", r"[a-z]{1,2}\d[a-z\d]? \d[a-z]{2}", ""),
-    _form("LOC", r"[A-Z]{2} \d{5}(?:-\d{4})?", "", as_written=True),
-    _form("ADDRESS", rf"\d{{1,5}}[A-Za-z]?,? (?:[^\W\d_a-z][\w'.-]{{0,20}} ){{1,3}}(?:{_STREET})"
-          r"(?:\.?,? (?:Apt|Apartment|Suite|Ste|Unit|Floor|Flat)\.? ?#?\w{1,5})?", " ",
-          as_written=True),
-    _form("ADDRESS", r"\d{1,5} (?!(?:the|this|that|my|of|down|up|on|in) )[a-z]{1,20} "
+    _form("ID", "key or token", r"(?:sk|pk|rk|ghp|gho|xox[abprs]|glpat|akia|eyj)[-_]?"
+          r"[\w-]{12,300}+(?:\.[\w-]{4,2000}+){0,2}"),
+    _form("IP", "MAC address", rf"{_HEX}{{2}}(?:([:-]){_HEX}{{2}})(?:\1{_HEX}{{2}}){{4,6}}"),
+    _form("IP", "MAC address", rf"{_HEX}{{4}}\.{_HEX}{{4}}\.{_HEX}{{4}}", "."),
+    _form("ID", "UUID", rf"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}", "-"),
+    _form("ID", "crypto address", r"(?:bc1|tb1|ltc1)[02-9ac-hj-np-z]{8,87}|0x[0-9a-f]{40}"),
+    _form("ID", "crypto address", r"[13LDXr][1-9A-HJ-NP-Za-km-z]{25,34}", as_written=True),
+    _form("ID", "national insurance number", r"[a-ceghj-prtw-z]{2} ?\d\d ?\d\d ?\d\d ?[a-d]",
+          country="UK"),
+    _form("ID", "Aadhaar", r"\d{4} \d{4} \d{4}", " ", verhoeff, country="IN"),
+    _form("ID", "tax number", r"\d\d \d{3} \d{3} \d{3}", " ", german_tax_id, country="DE"),
+    _form("ID", "tax file number", r"\d{3} \d{3} \d{3}", " ", australian_tax, country="AU"),
+    _form("ID", "Medicare number", r"[2-6]\d{3} \d{5} \d(?:[ /]\d)?", " ", australian_medicare,
+          country="AU"),
+    _form("ID", "social security number", r"[12] ?\d\d ?\d\d ?\d\d ?\d{3} ?\d{3} ?\d\d", "",
+          french_number, country="FR"),
+    _form("ID", "DNI or NIE", r"(?:[xyz]\d{7}|\d{8})[ -]?[a-z]", "", spanish_id, country="ES"),
+    _form("ID", "identity card", r"[cfghjklmnprtvwxyz][0-9cfghjklmnprtvwxyz]{8}\d", "",
+          german_id_card, country="DE"),
+    _form("ID", "NHS number", r"nhs(?: number| no\.?)?:? (?P<value>\d{3}[ -]?\d{3}[ -]?\d{4})",
+          "nhs", nhs_number, country="UK"),
+    _form("ID", "number with its name", r"(?:passport|licen[cs]e|plate|account|policy|member|"
+          r"patient|case|badge|employee|ssn|itin|pan|dni|nie|nino|tfn|steuer-?id|ausweis)"
+          r"(?: (?:number|no\.?|id))?(?: is)?[:#]? #?"
+          r"(?P<value>[a-z]{0,3}\d{3,12}[a-z]{0,2})"),
+    _form("ID", "number plate", r"[A-Z]{2}\d\d ?[A-Z]{3}", as_written=True, country="UK"),
+    _form("ID", "number plate", r"[A-Z]{2}-\d{3}-[A-Z]{2}", "-", as_written=True, country="FR"),
+    _form("ID", "number plate", r"\d{4} [BCDFGHJ-NPR-TV-Z]{3}", " ", as_written=True, country="ES"),
+    _form("ID", "number plate", r"[A-ZÄÖÜ]{1,3}-[A-Z]{1,2} ?\d{1,4}[EH]?", "-", as_written=True,
+          country="DE"),
+    _form("ID", "number plate", r"[A-Z]{2} ?\d{1,2} ?[A-Z]{1,2} ?\d{4}", as_written=True,
+          country="IN"),
+    _form("ID", "age", r"(?:aged?|age is|age of|age:) (?P<value>\d{1,3})", "age"),
+    _form("ID", "age", r"(?P<value>\d{1,3})[ -]years?[ -]old", "year"),
+    _form("ID", "age", r"(?P<value>\d{1,3}) ?(?:y/o|yo|yrs? old)", "y"),
+    _form("LOC", "coordinates", r"-?\d{1,3}\.\d{3,15}°?,? ?[nsew]?,? ?-?\d{1,3}\.\d{3,15}°? ?"
+          r"[nsew]?", "."),
+    _form("LOC", "coordinates", r"\d{1,3}° ?\d{1,2}['′](?: ?\d{1,2}(?:\.\d{1,6})?[\"″])? ?[nsew],?"
+          r" ?(?:\d{1,3}° ?\d{1,2}['′](?: ?\d{1,2}(?:\.\d{1,6})?[\"″])? ?[nsew])?", "°"),
+    _form("LOC", "postcode", r"[a-z]{1,2}\d[a-z\d]? \d[a-z]{2}", country="UK"),
+    _form("LOC", "postcode", r"[A-Z]{2} \d{5}(?:-\d{4})?", as_written=True, country="US"),
+    _form("ADDRESS", "street", rf"\d{{1,5}}[A-Za-z]?,? (?:[^\W\d_a-z][\w'.-]{{0,20}} ){{1,3}}"
+          rf"(?:{_STREET})(?:\.?,? (?:Apt|Apartment|Suite|Ste|Unit|Floor|Flat)\.? ?#?\w{{1,5}})?",
+          " ", as_written=True),
+    _form("ADDRESS", "street", r"\d{1,5} (?!(?:the|this|that|my|of|down|up|on|in) )[a-z]{1,20} "
           r"(?:[a-z]{1,20} )?(?:street|avenue|ave|blvd|boulevard)", " "),
-    _form("ADDRESS", r"(?:p\.? ?o\.? ?box|unit|apt\.?|suite) #?\d{1,6}", ""),
-    _form("CARD", r"(?:bic|swift)(?: code)?(?: is)?:? "
+    _form("ADDRESS", "post box", r"(?:p\.? ?o\.? ?box|unit|apt\.?|suite) #?\d{1,6}"),
+    _form("CARD", "bank code", r"(?:bic|swift)(?: code)?(?: is)?:? "
           r"(?P<value>[a-z]{6}[a-z0-9]{2}(?:[a-z0-9]{3})?)", "i"),
 )  # fmt: skip
 WITHOUT: tuple[Form, ...] = (
-    _form("CARD", r"(?:bic|BIC|swift|SWIFT|Swift)(?: code)?(?: is)?:? "
-          r"(?P<value>[A-Z]{6}[A-Z]{2}(?:[A-Z]{3})?)", "", as_written=True),
-    _form("ID", rf"(?P<value>{COUNT})[ -]years?[ -]old", "year"),
-    _form("ID", r"(?:home|users)[\\/](?P<value>[^\s\\/]{1,100}+)(?=[\\/]|\s|$)", "s"),
-    _form("ID", r"@\w[\w.]{1,40}(?<!\.)", "@"),
-    _form("ID", r"(?:user ?name|login|handle|password|passwd|api[ _-]?key|secret|token)"
-          r"(?: is)? ?[:=] ?\"?(?P<value>[^\s\"]{3,200}+)\"?", "="),
-    _form("ID", r"(?:user ?name|login|handle|password|passwd|api[ _-]?key|secret|token)"
-          r"(?: is)? ?[:=] ?\"?(?P<value>[^\s\"]{3,200}+)\"?", ":"),
+    _form("CARD", "bank code", r"(?:bic|BIC|swift|SWIFT|Swift)(?: code)?(?: is)?:? "
+          r"(?P<value>[A-Z]{6}[A-Z]{2}(?:[A-Z]{3})?)", as_written=True),
+    _form("ID", "age", rf"(?P<value>{COUNT})[ -]years?[ -]old", "year"),
+    _form("ID", "user in a path", r"(?:home|users)[\\/](?P<value>[^\s\\/]{1,100}+)(?=[\\/]|\s|$)",
+          "s"),
+    _form("ID", "handle", r"@\w[\w.]{1,40}(?<!\.)", "@"),
+    _form("ID", "secret", _SECRET + r"(?: is)? ?[:=] ?\"?(?P<value>[^\s\"]{3,200}+)\"?", "="),
+    _form("ID", "secret", _SECRET + r"(?: is)? ?[:=] ?\"?(?P<value>[^\s\"]{3,200}+)\"?", ":"),
 )  # fmt: skip
 
 
-def forms_in(text: str, lower: str, *, digits: bool) -> Iterator[Found]:
+def forms_in(
+    text: str, lower: str, *, digits: bool, countries: frozenset[str] | None = None
+) -> Iterator[Found]:
     """What the rules find; `digits` says whether the text has any."""
-    for form in (*WITHOUT, *WITH_DIGITS) if digits else WITHOUT:
+    chosen: Iterable[Form] = (*WITHOUT, *WITH_DIGITS) if digits else WITHOUT
+    if countries is not None:
+        chosen = [form for form in chosen if not form.country or form.country in countries]
+    return matches(chosen, text, lower)
+
+
+def matches(forms: Iterable[Form], text: str, lower: str) -> Iterator[Found]:
+    """What some rules find in a text and the same in lower case."""
+    for form in forms:
         if form.trigger and form.trigger not in lower:
             continue
         for match in form.rule.finditer(text if form.as_written else lower):
             group = "value" if "value" in form.rule.groupindex else 0
             if form.check is None or form.check(match[group]):
-                yield (*match.span(group), form.kind)
+                yield (*match.span(group), form.kind, form.name)

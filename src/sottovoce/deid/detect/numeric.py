@@ -72,24 +72,34 @@ _TELEPHONE = _rule(
     r"(?: ?(?:x|ext\.?) ?\d{1,6})?"
 )
 
-NUMERIC: tuple[tuple[str, re.Pattern[str], Check | None], ...] = (
-    ("CARD", _rule(r"\d(?:[ -]?\d){11,18}"), luhn),
-    ("IP", _rule(r"\d{1,3}(?:\.\d{1,3}){3}"), network),
-    ("IP", _rule(r"[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}"), network),
-    ("PHONE", _rule(r"0\d(?:([ .-])\d\d)(?:\1\d\d){3}"), None),
-    ("DATE", _rule(r"\d{4}([-/.])\d{1,2}\1\d{1,2}"), None),
-    ("DATE", _rule(r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)"), None),
-    ("DATE", _rule(rf"{_DAY}(?: of)?[ -](?:{_MONTH})\.?(?:,?[ -](?:19|20)\d\d)?"), None),
-    ("DATE", _rule(r"\d{1,4} (?:day|week|month|year)s? ago"), None),
-    ("ID", _rule(r"\d{3}-\d{2}-\d{4}"), None),
-    ("PHONE", _TELEPHONE, telephone),
-    ("TIME", _rule(r"\d{1,2}(?:[:.]\d\d){1,2} ?[ap]\.?m\b\.?|\d{1,2}(?::\d\d){1,2}"), None),
-    ("TIME", _rule(r"\d{1,2} ?(?:[ap]\.?m\b\.?|[ap] m|o'?clock)"), None),
-    ("MONEY", _rule(rf"[$€£¥] ?{_AMOUNT}"), None),
-    ("MONEY", _rule(rf"{_AMOUNT} ?(?:dollars?|euros?|pounds?|cents?|bucks|usd|eur|gbp)"), None),
-    ("DATE", _rule(r"\d{1,2}/\d{1,2}"), None),
-    ("DATE", _rule(r"(?:3[01]|[12]?\d)(?:st|nd|rd|th)"), None),
-    ("DATE", _rule(r"(?:19|20)\d\d"), None),
-    ("ID", _rule(r"\d{4,}"), None),
+NUMERIC: tuple[tuple[str, str, re.Pattern[str], Check | None], ...] = (
+    ("CARD", "card number", _rule(r"\d(?:[ -]?\d){11,18}"), luhn),
+    ("IP", "IP address", _rule(r"\d{1,3}(?:\.\d{1,3}){3}"), network),
+    ("IP", "IP address", _rule(r"[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}"), network),
+    ("PHONE", "telephone", _rule(r"0\d(?:([ .-])\d\d)(?:\1\d\d){3}"), None),
+    ("DATE", "date", _rule(r"\d{4}([-/.])\d{1,2}\1\d{1,2}"), None),
+    ("DATE", "date", _rule(r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)"), None),
+    ("DATE", "date", _rule(rf"{_DAY}(?: of)?[ -](?:{_MONTH})\.?(?:,?[ -](?:19|20)\d\d)?"), None),
+    ("DATE", "date", _rule(r"\d{1,4} (?:day|week|month|year)s? ago"), None),
+    ("ID", "social security number", _rule(r"\d{3}-\d{2}-\d{4}"), None),
+    ("PHONE", "telephone", _TELEPHONE, telephone),
+    (
+        "TIME",
+        "time",
+        _rule(r"\d{1,2}(?:[:.]\d\d){1,2} ?[ap]\.?m\b\.?|\d{1,2}(?::\d\d){1,2}"),
+        None,
+    ),
+    ("TIME", "time", _rule(r"\d{1,2} ?(?:[ap]\.?m\b\.?|[ap] m|o'?clock)"), None),
+    ("MONEY", "amount", _rule(rf"[$€£¥] ?{_AMOUNT}"), None),
+    (
+        "MONEY",
+        "amount",
+        _rule(rf"{_AMOUNT} ?(?:dollars?|euros?|pounds?|cents?|bucks|usd|eur|gbp)"),
+        None,
+    ),
+    ("DATE", "date", _rule(r"\d{1,2}/\d{1,2}"), None),
+    ("DATE", "day of a month", _rule(r"(?:3[01]|[12]?\d)(?:st|nd|rd|th)"), None),
+    ("DATE", "year", _rule(r"(?:19|20)\d\d"), None),
+    ("ID", "long number", _rule(r"\d{4,}"), None),
 )
-"""Type, expression and check, most certain first; the first one that fits decides."""
+"""Type, name, expression and check, most certain first; the first one that fits decides."""

@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from sottovoce import _validate
 from sottovoce.corpora import Span, Utterance
-from sottovoce.deid.detect.forms import forms_in
+from sottovoce.deid.detect.findings import Finding
+from sottovoce.deid.detect.forms import COUNTRIES, Form, Found, forms_in, matches
 from sottovoce.deid.detect.numeric import NUMERIC, iban
 from sottovoce.deid.detect.spoken import SPOKEN
 from sottovoce.deid.detect.words import lowered
@@ -36,8 +38,6 @@ _ACCOUNT = re.compile(r"(?<!\w)[a-z]{2}\d\d(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1
 _COLONS = 2
 _LEAST_MIXED = 6  # Shorter mixtures (2nd, 4k, b12) are words of the language.
 
-Found = tuple[int, int, str]
-
 
 class Patterns:
     """Finds values by their form, in digits or in words, in any case.
@@ -51,33 +51,80 @@ class Patterns:
     [('five five five one', 'ID')]
     """
 
-    name = "patterns"
     types = (
         "ADDRESS", "CARD", "DATE", "EMAIL", "ID", "IP", "LOC", "MONEY", "PHONE", "TIME", "URL"
     )  # fmt: skip
 
+    def __init__(
+        self,
+        countries: Iterable[str] | None = None,
+        *,
+        language: str = "en",
+        forms: Sequence[Form] = (),
+    ) -> None:
+        """National numbers and plates of these `countries` only; of all by default.
+
+        In another `language` than English, `forms` take the place of what English says in words.
+        """
+        chosen = None if countries is None else [country.upper() for country in countries]
+        for country in chosen or ():
+            _validate.one_of("country", country, COUNTRIES)
+        self.countries = None if chosen is None else frozenset(chosen)
+        self.language, self._forms = language, tuple(forms)
+
+    def with_countries(self, countries: Iterable[str]) -> "Patterns":
+        """The same patterns, with the national numbers of these countries only."""
+        return Patterns(countries, language=self.language, forms=self._forms)
+
+    @property
+    def name(self) -> str:
+        """Another language or choice of countries belongs to it: it finds other values."""
+        chosen = "" if self.countries is None else f" {','.join(sorted(self.countries))}"
+        return f"patterns{'' if self.language == 'en' else f' {self.language}'}{chosen}"
+
     def find(self, batch: Sequence[Utterance]) -> list[list[Span]]:
-        return [_spans(utterance.text) for utterance in batch]
+        return [
+            [Span(start, end, kind) for start, end, kind, _ in self._found(each.text)]
+            for each in batch
+        ]
+
+    def explain(self, text: str) -> list[Finding]:
+        """Every value with the rule that found it."""
+        return [
+            Finding(start, end, kind, 1.0, f"{self.name}: {rule}")
+            for start, end, kind, rule in self._found(text)
+        ]
+
+    def _found(self, text: str) -> Iterable[Found]:
+        lower = lowered(text)
+        if self.language != "en":
+            return self._foreign(text, lower)
+        bare = lower.replace("'", " ")
+        if bare.replace(" ", "").isalpha():
+            # Nothing but letters: what is said in words is all there can be.
+            words = bare.split(" ")
+            forms: Iterable[Found] = ()
+            if " year" in lower or "bic " in lower or "swift " in lower:
+                forms = forms_in(text, lower, digits=False)
+            elif " dot " not in lower and SPOKEN.keys().isdisjoint(words):
+                return ()
+            return (*_spoken(lower, _placed(words)), *_said(lower), *forms)
+        plain = lower.replace("’", "'")
+        digits = bool(_DIGIT.search(plain))
+        forms = forms_in(text, plain, digits=digits, countries=self.countries)
+        return (*_said_in_english(plain), *_written(plain), *forms)
+
+    def _foreign(self, text: str, lower: str) -> Iterable[Found]:
+        digits = bool(_DIGIT.search(lower))
+        return (
+            *matches(self._forms, text, lower),
+            *_written(lower),
+            *forms_in(text, lower, digits=digits, countries=self.countries),
+        )
 
     def to_json(self) -> dict[str, Any]:
-        return {"detector": self.name}
-
-
-def _spans(text: str) -> list[Span]:
-    lower = lowered(text)
-    bare = lower.replace("'", " ")
-    if bare.replace(" ", "").isalpha():
-        # Nothing but letters: what is said in words is all there can be.
-        words = bare.split(" ")
-        forms: Iterable[Found] = ()
-        if " year" in lower or "bic " in lower or "swift " in lower:
-            forms = forms_in(text, lower, digits=False)
-        elif " dot " not in lower and SPOKEN.keys().isdisjoint(words):
-            return []
-        return [Span(*found) for found in (*_spoken(lower, _placed(words)), *_said(lower), *forms)]
-    plain = lower.replace("’", "'")
-    forms = forms_in(text, plain, digits=bool(_DIGIT.search(plain)))
-    return [Span(*found) for found in (*_everything(plain), *forms)]
+        chosen = None if self.countries is None else sorted(self.countries)
+        return {"detector": self.name} | ({} if chosen is None else {"countries": chosen})
 
 
 def _placed(words: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -88,12 +135,15 @@ def _placed(words: Iterable[str]) -> Iterator[tuple[int, str]]:
         place += len(word) + 1
 
 
-def _everything(text: str) -> Iterator[Found]:
+def _said_in_english(text: str) -> Iterator[Found]:
     if not SPOKEN.keys().isdisjoint(_PLAIN_WORD.findall(text)):
         yield from _spoken(
             text, ((match.start(), match[0]) for match in _PLAIN_WORD.finditer(text))
         )
     yield from _said(text)
+
+
+def _written(text: str) -> Iterator[Found]:
     if _DIGIT.search(text) or "::" in text:
         yield from _numbers(text)
         if _TOUCHING.search(text):
@@ -101,19 +151,19 @@ def _everything(text: str) -> Iterator[Found]:
     if "@" in text:
         yield from _addresses(text)
     if "http" in text or "www." in text:
-        yield from ((*match.span(), "URL") for match in _LINK.finditer(text))
+        yield from ((*match.span(), "URL", "link") for match in _LINK.finditer(text))
     if "." in text:
-        yield from ((*match.span(), "URL") for match in _SITE.finditer(text))
+        yield from ((*match.span(), "URL", "site") for match in _SITE.finditer(text))
 
 
 def _mixtures(text: str) -> Iterator[Found]:
     """Letters and digits in one word. An account begins with two letters and two digits."""
     for match in _MIXED.finditer(text):
         if match.end() - match.start() >= _LEAST_MIXED:
-            yield (*match.span(), "ID")
+            yield (*match.span(), "ID", "letters and digits")
     for match in _ACCOUNT.finditer(text):
         if iban(match[0]):
-            yield (*match.span(), "CARD")
+            yield (*match.span(), "CARD", "IBAN")
 
 
 def _numbers(text: str) -> Iterator[Found]:
@@ -124,11 +174,11 @@ def _numbers(text: str) -> Iterator[Found]:
         start = match.start()
         if start < beyond:
             continue
-        for kind, rule, check in NUMERIC:
+        for kind, name, rule, check in NUMERIC:
             value = rule.match(text, start)
             if value and (check is None or check(value[0])):
                 beyond = value.end()
-                yield start, beyond, kind
+                yield start, beyond, kind, name
                 break
 
 
@@ -142,14 +192,14 @@ def _spoken(text: str, words: Iterable[tuple[int, str]]) -> Iterator[Found]:
             value = rule.match(text, place)
             if value:
                 beyond = value.end()
-                yield place, beyond, kind
+                yield place, beyond, kind, "said in words"
                 break
 
 
 def _said(text: str) -> Iterator[Found]:
     """E-mail addresses in words."""
     if " dot " in text:
-        yield from ((*match.span(), "EMAIL") for match in _SAID.finditer(text))
+        yield from ((*match.span(), "EMAIL", "said in words") for match in _SAID.finditer(text))
 
 
 def _addresses(text: str) -> Iterator[Found]:
@@ -161,5 +211,5 @@ def _addresses(text: str) -> Iterator[Found]:
             start -= 1
         host = _HOST.match(text, at)
         if host and start < at:
-            yield start, host.end(), "EMAIL"
+            yield start, host.end(), "EMAIL", "e-mail"
         at = text.find("@", at + 1)

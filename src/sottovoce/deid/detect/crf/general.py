@@ -54,7 +54,7 @@ class General:
         if text.islower():
             # No word holds a blank. To join and to part is quicker than to go word by word.
             return (CASELESS + f" {CASELESS}".join(words)).split(" ") if words else words
-        if text.isupper() or _is_headline(words):
+        if text.isupper() or is_headline(words):
             return [CASELESS + word.lower() for word in words]
         found: list[str] = []
         begins = True
@@ -105,7 +105,7 @@ class General:
         return ("T", *found) if stem in TITLES else found
 
 
-def _is_headline(words: Sequence[str]) -> bool:
+def is_headline(words: Sequence[str]) -> bool:
     """Whether nearly all words begin with a capital, which then tells nothing."""
     capital = sum(word[0].isupper() for word in words)
     return capital >= _LEAST_TITLED and 10 * capital >= 8 * sum(word[0].isalpha() for word in words)

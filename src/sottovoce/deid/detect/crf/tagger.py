@@ -23,7 +23,6 @@ from sottovoce.corpora import OUTSIDE, Span, Utterance
 from sottovoce.deid.detect.crf.decoding import (
     Emissions,
     Places,
-    Scores,
     Steps,
     Weights,
     best_labels,
@@ -32,6 +31,8 @@ from sottovoce.deid.detect.crf.decoding import (
 )
 from sottovoce.deid.detect.crf.features import Basic, Reading
 from sottovoce.deid.detect.crf.general import General, lexicon_from, without_small
+from sottovoce.deid.detect.findings import Finding, explained
+from sottovoce.deid.detect.thresholds import Thresholds, checked, decided
 from sottovoce.deid.detect.words import WORD, Word, plain_words
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
@@ -61,12 +62,14 @@ class Tagger:
         name: str = "tagger",
         *,
         caution: float | None = None,
+        thresholds: Thresholds | None = None,
         lexicon: bytes = b"",
     ) -> None:
         self._name = name
         self.about = dict(about)
         chosen = self.own_caution if caution is None else caution
         self.caution = _validate.probability("caution", chosen)
+        self.thresholds = checked(thresholds or {}, self.about["types"])
         self._model = model
         self._lexicon = lexicon
 
@@ -132,7 +135,8 @@ class Tagger:
     def name(self) -> str:
         """Another caution belongs to it: an evaluation with its own one says nothing of that."""
         own = self.caution == self.own_caution
-        return self._name if own else f"{self._name} at caution {self.caution:g}"
+        name = self._name if own else f"{self._name} at caution {self.caution:g}"
+        return name + "".join(f" {kind}={least:g}" for kind, least in self.thresholds.items())
 
     @property
     def own_caution(self) -> float:
@@ -141,7 +145,21 @@ class Tagger:
 
     def with_caution(self, caution: float) -> "Tagger":
         """The same tagger with another caution."""
-        return Tagger(self._model, self.about, self._name, caution=caution, lexicon=self._lexicon)
+        return self._other(caution, self.thresholds)
+
+    def with_thresholds(self, thresholds: Thresholds) -> "Tagger":
+        """The same tagger with a threshold for some types (see `thresholds.decided`)."""
+        return self._other(self.caution, thresholds)
+
+    def _other(self, caution: float, thresholds: Thresholds) -> "Tagger":
+        return Tagger(
+            self._model,
+            self.about,
+            self._name,
+            caution=caution,
+            thresholds=thresholds,
+            lexicon=self._lexicon,
+        )
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -176,11 +194,11 @@ class Tagger:
         for owner, span in zip(owners.tolist(), map(Span._make, spans), strict=True):
             found[owner].append(span)
         for owner in places:
-            found[owner] = _trimmed(texts[owner], found[owner])
+            found[owner] = trimmed(texts[owner], found[owner])
         if self._lexicon:
             for owner, text in enumerate(texts):
                 if found[owner]:
-                    whole = (_without_ending(text, span) for span in found[owner])
+                    whole = (without_ending(text, span) for span in found[owner])
                     found[owner] = [kept for span in whole if (kept := without_small(text, span))]
         return found
 
@@ -190,18 +208,28 @@ class Tagger:
         emissions = self._emissions.of(sentences, steps.order)
         transitions = self._weights.transitions
         told = best_labels(emissions, transitions, steps)
-        if self.caution:
-            told = self._cautious(told, chances(emissions, transitions, steps))
+        if self.caution or self.thresholds:
+            shares = chances(emissions, transitions, steps)
+            told = decided(told, shares, self._weights.labels, self.caution, self.thresholds)
         labels = np.empty_like(told)
         labels[steps.order] = told
         return labels
 
-    def _cautious(self, labels: Places, shares: Scores) -> Places:
-        """The same labels, but a word that may well be private is taken for private."""
-        outside = self._outside
-        doubtful = (labels == outside) & (shares[:, outside] < self.caution)
-        shares[:, outside] = -1.0
-        return np.where(doubtful, shares.argmax(axis=1), labels)
+    def explain(self, text: str) -> list[Finding]:
+        """Every span with the probability of its least probable word being private."""
+        (words,), places = _cut([text])
+        if not words:
+            return []
+        marked = [self._reading.marked(text, words)]
+        steps = Steps.of([len(words)])
+        emissions = self._emissions.of(marked, steps.order)
+        shares = np.empty_like(emissions)
+        shares[steps.order] = chances(emissions, self._weights.transitions, steps)
+        sizes = np.array([len(words)])
+        starts, ends = _borders([words], sizes, places)
+        names = self._weights.labels
+        rows = list(zip(starts.tolist(), ends.tolist(), shares, strict=True))
+        return [explained(self.name, span, rows, names) for span in self._spans([text])[0]]
 
     @cached_property
     def _weights(self) -> Weights:
@@ -216,12 +244,6 @@ class Tagger:
         if not self._lexicon:
             return Basic()
         return General(lexicon_from(self._lexicon.decode()))
-
-    @cached_property
-    def _outside(self) -> int:
-        labels = self._weights.labels
-        # A tagger that has only ever seen private words knows no label for others.
-        return labels.index(OUTSIDE) if OUTSIDE in labels else -1
 
     @cached_property
     def _kinds(self) -> Places:
@@ -241,6 +263,7 @@ class Tagger:
             "detector": self.name,
             "types": list(self.types),
             "caution": self.caution,
+            **({"thresholds": self.thresholds} if self.thresholds else {}),
             "sha256": hashlib.sha256(self._model + self._lexicon).hexdigest(),
         }
 
@@ -296,7 +319,7 @@ def _borders(
     return starts, ends
 
 
-def _trimmed(text: str, spans: Sequence[Span]) -> list[Span]:
+def trimmed(text: str, spans: Sequence[Span]) -> list[Span]:
     """Without the punctuation at their edges, which is nobody's, and those of nothing else."""
     found = []
     for start, end, kind in spans:
@@ -309,7 +332,7 @@ def _trimmed(text: str, spans: Sequence[Span]) -> list[Span]:
     return found
 
 
-def _without_ending(text: str, span: Span) -> Span:
+def without_ending(text: str, span: Span) -> Span:
     """Without a possessive ending, which is grammar and stays."""
     start, end, kind = span
     if end - start > 2 and text[end - 2] in "'’" and text[end - 1] in "sS":

@@ -10,8 +10,8 @@ import pytest
 from tests.conftest import RunCli
 
 from sottovoce.cli import main
+from sottovoce.cli.deid.detection import caution_of
 from sottovoce.cli.deid.group import deid
-from sottovoce.cli.deid.options import caution_of
 from sottovoce.corpora import Utterance, read, write
 
 CALLS = [

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from sottovoce.cli.deid.options import chosen_labels, detector_options, labels_option
+from sottovoce.cli.deid.detection import Detection, detector_options
+from sottovoce.cli.deid.options import chosen_labels, labels_option
 from sottovoce.cli.shared.console import json_option, print_json, track
 from sottovoce.cli.shared.options import Named
 from sottovoce.cli.shared.reading import open_corpus, reading_options
-from sottovoce.deid import detector
 from sottovoce.deid.attacks.masked_lm import MaskedModel
 from sottovoce.deid.attacks.pairing import replaced_values
 from sottovoce.deid.attacks.run import ATTACKS, run_attacks
@@ -38,8 +38,7 @@ SUFFIX = ".attack.json"
 def attack(
     original: str,
     released: str,
-    detector_name: str,
-    caution: float | None,
+    detection: Detection,
     labels: str,
     attacks: tuple[str, ...],
     masked_lm: str | None,
@@ -55,7 +54,7 @@ def attack(
       sottovoce deid attack calls.jsonl released.jsonl --json
     """
     manifest = verify_release(released, source=original)
-    chosen = detector(detector_name, chosen_labels(labels), caution=caution)
+    chosen = detection.detector(chosen_labels(labels))
     model = None if masked_lm is None else MaskedModel(masked_lm)
     values = replaced_values(
         track(open_corpus(original, **reading), "Reading", unit="utterances"),

@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from sottovoce.cli.deid.options import chosen_labels, detector_options, labels_option
+from sottovoce.cli.deid.detection import Detection, detector_options
+from sottovoce.cli.deid.options import chosen_labels, labels_option
 from sottovoce.cli.shared.console import json_option, print_json, track
 from sottovoce.cli.shared.reading import open_corpus, reading_options
-from sottovoce.deid import detector
 from sottovoce.deid.detect import evaluate
 from sottovoce.io.atomic import text_output
 
@@ -29,8 +29,7 @@ from sottovoce.io.atomic import text_output
 @json_option
 def evaluate_verb(
     source: str,
-    detector_name: str,
-    caution: float | None,
+    detection: Detection,
     labels: str,
     output: str | None,
     confidence: float,
@@ -45,7 +44,7 @@ def evaluate_verb(
     """
     utterances = track(open_corpus(source, **reading), "Evaluating", unit="utterances")
     mapped = chosen_labels(labels)
-    chosen = detector(detector_name, mapped, caution=caution)
+    chosen = detection.detector(mapped)
     found = evaluate(chosen, utterances, mapped, confidence=confidence)
     if output is not None:
         with text_output(output) as stream:

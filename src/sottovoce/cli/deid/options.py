@@ -1,18 +1,15 @@
 """Options that several `sottovoce deid` commands share, and the objects they stand for."""
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sottovoce.cli.shared.options import deprecated_option
 from sottovoce.corpora import Reader
 from sottovoce.deid import MAPPINGS, LabelMap, Resources, Vault, mapping, read_labels
-from sottovoce.deid.detect import DETECTORS, Combination, Evaluation
+from sottovoce.deid.detect import Combination, Evaluation
 from sottovoce.deid.replace.sources import SourceRequest, surrogates_from
 from sottovoce.deid.replace.strategies import Fit
 from sottovoce.errors import InvalidInput
@@ -34,58 +31,6 @@ def labels_option(command: Command) -> Command:
 def chosen_labels(name: str) -> LabelMap:
     """A built-in mapping, or one from a file."""
     return mapping(name) if name in MAPPINGS else read_labels(name)
-
-
-def detector_options(command: Command) -> Command:
-    """Add the options `--detector` and `--threshold`, for `sottovoce.deid.detector`."""
-    command = deprecated_option(
-        "--caution",
-        "--threshold",
-        parameter="caution",
-        hint=lambda caution: f" {threshold_of(caution):g}",
-        type=click.FloatRange(0, 1),
-    )(command)
-    command = click.option(
-        "--threshold",
-        "caution",
-        type=click.FloatRange(0, 1, min_open=True),
-        callback=lambda ctx, param, value: None if value is None else caution_of(value),
-        help="Also replace words that the tagger gives at least this probability of being private; "
-        "lower finds more, 1 adds none [default: the tagger's own].",
-    )(command)
-    return click.option(
-        "--detector",
-        "detector_name",
-        default="fast",
-        show_default=True,
-        help=f"{', '.join(DETECTORS)} (join several with +), or the file of a tagger or gazetteer.",
-    )(command)
-
-
-def caution_of(threshold: float) -> float:
-    """The tagger's `caution` that marks words with P(private) >= threshold.
-
-    A tagger marks words with P(public) < caution, a strict inequality. So the caution is the
-    smallest floating-point number above 1 - threshold; 0 turns marking off.
-
-    >>> caution_of(0.25), caution_of(1.0)
-    (0.7500000000000001, 0.0)
-    """
-    if threshold == 1:
-        return 0.0
-    largest = 1 - threshold
-    if Fraction(largest) > 1 - Fraction(threshold):
-        largest = math.nextafter(largest, 0.0)
-    return math.nextafter(largest, 1.0)
-
-
-def threshold_of(caution: float) -> float:
-    """The threshold to print for a tagger's `caution`.
-
-    >>> threshold_of(0.98), threshold_of(0.0)
-    (0.02, 1.0)
-    """
-    return float(f"{1 - caution:.12g}")
 
 
 def resources(

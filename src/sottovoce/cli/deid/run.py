@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from sottovoce.cli.deid.detection import Detection, detector_options
 from sottovoce.cli.deid.options import (
     chosen_labels,
-    detector_options,
     evaluation_of,
     labels_option,
     resources,
@@ -25,7 +25,7 @@ from sottovoce.cli.shared.reading import (
     reading_options,
 )
 from sottovoce.corpora import FORMATS
-from sottovoce.deid import Deidentifier, Fields, Setting, detector
+from sottovoce.deid import Deidentifier, Fields, Setting
 from sottovoce.deid.detect.measuring import Measuring
 from sottovoce.deid.files.corpus_file import release_file
 from sottovoce.deid.files.fields import POLICIES
@@ -155,8 +155,7 @@ def run(
     source: str,
     output: str,
     target_format: str | None,
-    detector_name: str,
-    caution: float | None,
+    detection: Detection,
     labels: str,
     as_json: bool,
     **options: Any,
@@ -181,8 +180,8 @@ def run(
     }
     readers = [open_corpus(path, by_content=True, **reading) for path in _paths(source)]
     chosen_map = chosen_labels(labels)
-    found = detector(detector_name, chosen_map, caution=caution)
-    if "gold" in detector_name.split("+") and any(each.format == "text" for each in readers):
+    found = detection.detector(chosen_map)
+    if "gold" in detection.name.split("+") and any(each.format == "text" for each in readers):
         raise InvalidInput(
             "Expected annotations for the detector gold, got plain text: use another detector."
         )

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from sottovoce.cli.deid.options import chosen_labels, labels_option, threshold_of
+from sottovoce.cli.deid.detection import threshold_of
+from sottovoce.cli.deid.options import chosen_labels, labels_option
 from sottovoce.cli.shared.console import json_option, print_json, track
 from sottovoce.cli.shared.options import deprecated_option
 from sottovoce.cli.shared.reading import open_corpus, reading_options

@@ -66,11 +66,9 @@ class Recognizer:
 class Rules:
     """The recognisers of a file, as a detector.
 
-    >>> rules = Rules(
-    ...     "rules",
-    ...     {"recognizers": [{"name": "badge", "supported_entity": "ID", "context": ["badge"],
-    ...                       "patterns": [{"name": "digits", "regex": "[0-9]{5}", "score": 0.2}]}]},
-    ... )
+    >>> pattern = {"name": "digits", "regex": "[0-9]{5}", "score": 0.2}
+    >>> badge = {"name": "badge", "supported_entity": "ID", "context": ["badge"]}
+    >>> rules = Rules("rules", {"recognizers": [{**badge, "patterns": [pattern]}]})
     >>> [found.reason for found in rules.explain("my badge is 12345, not 3")]
     ['rules: badge, digits, near "badge"']
     >>> rules.explain("12345")

@@ -98,7 +98,8 @@ class LanguageGuard:
 
     def _count(self, text: str) -> None:
         counts = self._counts
-        for word in _LETTERS.findall(text.lower()):
+        # Each word once: the refrain of a song is no evidence.
+        for word in set(_LETTERS.findall(text.lower())):
             if word in self._own:
                 counts["own"] += 1
             else:

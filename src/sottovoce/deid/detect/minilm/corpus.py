@@ -32,17 +32,22 @@ TYPES = ("ADDRESS", "DATE", "LOC", "ORG", "PER", "TIME")
 SHARE_ALIKE = ("ewt", "gmb")
 """Sets under CC BY-SA, or without a licence where they were taken from."""
 _TEMPLATES: Mapping[str, tuple[tuple[str, ...], int]] = {
-    "tweets": (templates.lines(templates.TWEETS), 3_000),
-    "films": (templates.lines(templates.FILMS), 1_600),
-    "news": (templates.lines(templates.NEWS), 2_500),
-    "letters": (templates.lines(templates.LETTERS), 3_000),
-    "public": ((*templates.lines(templates.PUBLIC), *PUBLIC_TEMPLATES), 1_800),
+    "tweets": (templates.lines(templates.TWEETS), 1_400),
+    "films": (templates.lines(templates.FILMS), 700),
+    "news": (templates.lines(templates.NEWS), 1_200),
+    "letters": (templates.lines(templates.LETTERS), 1_300),
+    "public": ((*templates.lines(templates.PUBLIC), *PUBLIC_TEMPLATES), 700),
 }
-_SWAPPED = {"ewt": 2, "wikigold": 1, "nlu-eval": 1}
-"""How often a round has a set again with other names."""
-_HALVED = ("gmb", "ami-ne")
-"""Large sets: half of them in a round, the other half with other names, and the next round the
-other way round."""
+_PARTS = {
+    "ewt": 1,
+    "wikigold": 1,
+    "nlu-eval": 2,
+    "sec-filings": 4,
+    "snips": 4,
+    "gmb": 4,
+    "ami-ne": 6,
+}
+"""One in so many utterances of a set is shown in a round, and another one with other names."""
 
 
 def sets(
@@ -83,17 +88,14 @@ def rounds(
     """All that one round of training shows, in the order of the sets."""
     draws = random.Random(1800 + number)
     for name, mine in known.items():
-        turn = number % 2
-        copies = [*mine[turn::2]] if name in _HALVED else [*mine]
-        if name in _HALVED:
-            copies += swapped(mine[1 - turn :: 2], names, draws)
-        for _ in range(_SWAPPED.get(name, 0)):
-            copies += swapped(mine, names, draws)
+        part = _PARTS[name]
+        copies = [*mine[number % part :: part]]
+        copies += swapped(mine[(number + part // 2) % part :: part], names, draws)
         for each in copies:
             yield _shown(each, draws, tweets=0.12 if name in ("ewt", "nlu-eval") else 0.02)
-    for each in generated(700, 2018 + number):
+    for each in generated(250, 2018 + number):
         yield each
-    for each in from_templates(1_500, names, draws):
+    for each in from_templates(500, names, draws):
         yield _shown(each, draws, tweets=0.05)
     for kind, (lines, size) in _TEMPLATES.items():
         tweets = 0.7 if kind == "tweets" else 0.15 if kind == "public" else 0.0

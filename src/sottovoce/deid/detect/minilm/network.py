@@ -97,10 +97,6 @@ class Network:
         """Every piece as a mixture of those that it may see."""
         return functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
 
-    def dropped(self, values: Tensor) -> Tensor:
-        """What training does to activations; nothing in use."""
-        return values
-
     def logits(self, ids: Tensor, cases: Tensor, mask: Tensor | None) -> Tensor:
         """Scores of labels for every piece; the `mask` is True where there is one."""
         weights = self.weights
@@ -108,7 +104,6 @@ class Network:
         values = weights["embeddings.word_embeddings.weight"][ids] + places
         values = values + weights["embeddings.token_type_embeddings.weight"][0]
         values = self._norm("embeddings.LayerNorm", values + weights["cases"][cases])
-        values = self.dropped(values)
         for number in range(self.shape.layers):
             values = self._layer(f"encoder.layer.{number}.", values, mask)
         return functional.linear(values, weights["head.weight"], weights["head.bias"])
@@ -123,10 +118,10 @@ class Network:
         seen = None if mask is None else mask[:, None, None, :]
         mixed = self.attention(heads("query"), heads("key"), heads("value"), seen)
         mixed = mixed.transpose(1, 2).reshape(batch, length, width)
-        mixed = self.dropped(self.linear(f"{layer}attention.output.dense", mixed))
+        mixed = self.linear(f"{layer}attention.output.dense", mixed)
         values = self._norm(f"{layer}attention.output.LayerNorm", values + mixed)
         inner = functional.gelu(self.linear(f"{layer}intermediate.dense", values))
-        outer = self.dropped(self.linear(f"{layer}output.dense", inner))
+        outer = self.linear(f"{layer}output.dense", inner)
         return self._norm(f"{layer}output.LayerNorm", values + outer)
 
     def _norm(self, name: str, values: Tensor) -> Tensor:

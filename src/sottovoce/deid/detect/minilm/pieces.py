@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 
 from sottovoce.deid.detect.crf.general import is_headline
 from sottovoce.deid.detect.words import WORD
+from sottovoce.errors import InvalidInput
 
 CASES = 7
 _NONE, _LOWER, _TITLE, _UPPER, _MIXED, _CASELESS, _SCRIPT = range(CASES)
@@ -51,8 +52,13 @@ class Pieces:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self.start = self._tokenizer.token_to_id("[CLS]")
-        self.end = self._tokenizer.token_to_id("[SEP]")
+        self.start, self.end = self._special("[CLS]"), self._special("[SEP]")
+
+    def _special(self, name: str) -> int:
+        found = self._tokenizer.token_to_id(name)
+        if found is None:
+            raise InvalidInput(f"Expected the tokeniser of MiniLM, got one without {name}.")
+        return int(found)
 
     def read(self, texts: Sequence[str]) -> list[Read]:
         """Every text as pieces; half of a surrogate pair is read as an unknown character."""

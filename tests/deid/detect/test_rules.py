@@ -107,8 +107,6 @@ def test_thresholds_by_type_mark_more_and_less() -> None:
     usual = detector("fast", thresholds={"PER": 0.0, "ORG": 0.0, "LOC": 0.0})
     none = detector("fast", thresholds={"PER": 1.0, "ORG": 1.0, "LOC": 1.0})
     assert len(" ".join(found(none, doubtful))) < len(" ".join(found(usual, doubtful)))
-    every = detector("fast", thresholds={"LOC": 0.0})
-    assert len(" ".join(found(every, text))) > 30
     with pytest.raises(InvalidInput, match="EMAIL"):
         detector("fast", thresholds={"EMAIL": 0.5})
     with pytest.raises(InvalidInput, match="tagger"):

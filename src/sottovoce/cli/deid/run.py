@@ -187,8 +187,8 @@ def run(
         )
     noise = NoiseSource() if options["seed"] is None else NoiseSource.seeded(options["seed"])
     vault = vault_of(options)
-    gold = "gold" in detector_name.split("+")
-    watched = None if gold else Measuring(found.detectors, chosen_map)
+    gold = "gold" in detection.name.split("+")
+    watched = None if gold else Measuring.watching(found, chosen_map)
     settings: dict[str, Any] = {
         "detector": watched or found,
         "setting": Setting(

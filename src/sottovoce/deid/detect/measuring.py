@@ -35,6 +35,13 @@ class Measuring(Combination):
         self.unknown: set[str] = set()
         """Labels of annotations that no mapping knows: they were not counted."""
 
+    @classmethod
+    def watching(cls, combined: Combination, labels: LabelMap | None = None) -> "Measuring":
+        """A combination with its allow list and its guard, measured."""
+        made = cls(combined.detectors, labels)
+        made.allowed, made.guard = combined.allowed, combined.guard
+        return made
+
     def find(self, batch: Sequence[Utterance]) -> list[list[Span]]:
         found = super().find(batch)
         annotated = [

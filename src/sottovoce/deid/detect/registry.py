@@ -103,8 +103,8 @@ def detector(
     if caution is not None:
         found = _each(found, "with_caution", caution, f"a tagger with a caution, got {name!r}")
     if thresholds:
-        _known_types(thresholds, found)
         found = _each(found, "with_thresholds", thresholds, f"a tagger, got the detector {name!r}")
+        _known_types(thresholds, found)
     if countries is not None:
         found = _each(found, "with_countries", [*countries], f"patterns, got {name!r}")
     # By what they are, not by what they are called: two files may have the same name.

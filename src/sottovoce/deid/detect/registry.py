@@ -1,9 +1,10 @@
 """Detectors by name, as the command line writes them: `fast`, `patterns+gazetteer`, a file."""
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sottovoce._registry import Registry
 from sottovoce.corpora.synthetic import lexicon
@@ -35,13 +36,6 @@ def _public_gazetteer() -> Gazetteer:
     )
 
 
-@cache
-def _accurate() -> Detector:
-    from sottovoce.deid.detect.minilm.detector import Minilm  # needs the extra bert
-
-    return Minilm.shipped()
-
-
 _ENGLISH = ("fast", "accurate", "assistant", "tagger")
 """Detectors with a model of English."""
 DEFAULT = "fast"
@@ -53,7 +47,7 @@ DETECTORS: Registry[Made] = Registry(
         "patterns": lambda labels: Patterns(),
         "gazetteer": lambda labels: _public_gazetteer(),
         "fast": lambda labels: (Tagger.shipped("general"), Patterns()),
-        "accurate": lambda labels: (_accurate(), Patterns()),
+        "accurate": "sottovoce.deid.detect.minilm.detector:accurate",  # needs the extra bert
         "assistant": lambda labels: (Tagger.shipped(), Patterns()),
         # What `assistant` was called; manifests and statements name it so.
         "tagger": lambda labels: (Tagger.shipped(), Patterns()),
@@ -150,9 +144,9 @@ def _from_file(path: str) -> Detector:
     if Path(path).suffix in (".toml", ".yaml", ".yml"):
         return read_rules(path)
     if Path(path).suffix == ".safetensors":
-        from sottovoce.deid.detect.minilm.detector import Minilm
-
-        return Minilm(path, f"adapter {Path(path).name}")
+        # By its name, so that torch is loaded for those who use it only.
+        made = importlib.import_module("sottovoce.deid.detect.minilm.detector").Minilm
+        return cast(Detector, made(path, f"adapter {Path(path).name}"))
     return Tagger.load(path)
 
 

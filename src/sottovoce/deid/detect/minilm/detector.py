@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from sottovoce import _validate
 from sottovoce.corpora import Span, Utterance
 from sottovoce.deid.detect.crf.general import without_small
 from sottovoce.deid.detect.crf.tagger import runs, trimmed, without_ending
+from sottovoce.deid.detect.detector import Detector
 from sottovoce.deid.detect.findings import Finding, explained
+from sottovoce.deid.detect.labels import LabelMap
 from sottovoce.deid.detect.minilm.adapter import merged, read_adapter
 from sottovoce.deid.detect.minilm.network import (
     Network,
@@ -26,6 +28,7 @@ from sottovoce.deid.detect.minilm.network import (
     multiplies_bytes,
 )
 from sottovoce.deid.detect.minilm.pieces import Pieces, Read, Window, batches, windows
+from sottovoce.deid.detect.patterns import Patterns
 from sottovoce.deid.detect.thresholds import Thresholds, checked, decided
 
 _PIECES = 2_048
@@ -179,3 +182,13 @@ class Minilm:
             "rounded": self._rounded,
             "sha256": self._hash,
         }
+
+
+@cache
+def _shipped() -> Minilm:
+    return Minilm.shipped()
+
+
+def accurate(_labels: LabelMap | None) -> tuple[Detector, ...]:
+    """The detector `accurate`: the shipped network and the patterns."""
+    return _shipped(), Patterns()

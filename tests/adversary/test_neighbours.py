@@ -516,15 +516,15 @@ def test_every_new_form_in_a_step_is_checked_not_the_last_one_only() -> None:
     class Sometimes(Encoder):
         def forward(self, x: Tensor) -> Tensor:
             hidden = self.hidden(x)
-            if len(x) > 12:  # the head sees words here
+            if len(x) > 11:  # the head sees words here
                 scores: Tensor = self.head(hidden + 5 * hidden.detach().mean(0)).mean(1)
                 return scores
             return super().forward(x)
 
     torch.manual_seed(1)
-    plan = Plan(population=SIZE, batch_size=SIZE, epochs=1, delta=1e-5, virtual_batch=16)
+    plan = Plan(population=23, batch_size=23, epochs=1, delta=1e-5, virtual_batch=16)
     with pytest.raises(NeighbourCheckFailed):
-        train(Sometimes(), plain, plan)
+        train(Sometimes(), plain, plan, 23)
 
 
 def test_one_example_without_a_number_leaves_the_others_as_they_are(

@@ -104,8 +104,9 @@ class Batches:
             return self._means(groups) if plan.method is Method.EDP_SGD else self._packed(groups)
         if self._places is not None or plan.method is Method.TEXTBOOK:
             return self._packed(list(units.reshape(-1, 1)))
-        limit = plan.virtual_batch
-        return [_singletons(units[at : at + limit]) for at in range(0, len(units), limit)]
+        # Of nearly equal size: a small remainder costs a whole pass too.
+        pieces = -(-len(units) // plan.virtual_batch)
+        return [_singletons(part) for part in np.array_split(units, pieces)] if pieces else []
 
     def _sampled(self, step: int) -> Indices:
         if self._plan.sampling is Sampling.POISSON:

@@ -1,6 +1,7 @@
 """One step of training, as the loop around it sees it: pieces to compute losses for, one by one."""
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import nullcontext
 
 from torch import Tensor
 
@@ -64,7 +65,8 @@ class Step:
         self._gradient.begin()
         for piece in self._pieces:
             self._waiting = lambda losses, piece=piece: self._gradient.backward(losses, piece)
-            with self._gradient.piece(piece):
+            watching = nullcontext() if self._check is None else self._check.watching(piece)
+            with watching, self._gradient.piece(piece):
                 yield piece.examples.clone()  # the loop may write to what it is given
             self._check_done()
             if self._check is not None:

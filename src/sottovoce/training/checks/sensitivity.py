@@ -1,13 +1,15 @@
 """How far one unit moves the clipped sum, measured in passes that are never released.
 
-Some units of a piece go through the model, then the same without one of them, at the same weights
-and with the same random numbers. The two sums must differ by exactly the clipped gradient of the
-unit left out, computed by a plain backward pass of that unit alone.
+A piece goes through the model, then the same without one unit, at the same weights and with the
+same random numbers. The two sums must differ by exactly the clipped gradient of the unit left out,
+computed by a plain backward pass of that unit alone. With a few units, what one of them adds to the
+sum is compared with that gradient directly, which takes one pass less.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +17,8 @@ from torch import Tensor, nn
 from sottovoce.training.batches import Piece
 from sottovoce.training.checks.ownership import foreign_leaf, refuse_hidden_graph
 from sottovoce.training.checks.randomness import Draws, OtherGenerators, frozen
-from sottovoce.training.clipping.gradients import ClippedGradient, check_losses, dense
-from sottovoce.training.clipping.totals import sum_dtype
+from sottovoce.training.clipping.gradients import ClippedGradient, check_losses, rows_or_all
+from sottovoce.training.clipping.totals import Tables, sum_dtype
 
 # Units in a check that is not of a whole piece.
 FEW = 3
@@ -36,12 +38,21 @@ class Trial:
     piece: Piece
     context: AbstractContextManager[None]
     backward: Callable[[Tensor], None]
-    sums: list[Tensor] = field(default_factory=list)
-    """What came out, one tensor a parameter."""
+    result: "Result" = field(default_factory=lambda: Result([]))
+
+
+@dataclass
+class Result:
+    """What came out of a pass."""
+
+    sums: list[Tensor]
+    """One tensor a parameter."""
     norms: Tensor = field(default_factory=lambda: torch.zeros(0))
     """[groups] the norms on record."""
     clipped: float = 0.0
     """The norms of all contributions: the root of the sum of their squares."""
+    divisor: int = 1
+    """What the sums were divided by."""
 
 
 Measuring = Generator[Trial, None, "Outcome"]
@@ -49,10 +60,10 @@ Measuring = Generator[Trial, None, "Outcome"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What leaving out one unit did, in units of the stated sensitivity."""
+    """What one unit did to the sum, in units of the stated sensitivity."""
 
     moved: float
-    """How far the sum moved."""
+    """How far it moved the sum."""
     unexplained: float
     """How much of that is not the unit's own clipped gradient."""
     allowed: float
@@ -77,46 +88,67 @@ class Outcome:
 
 
 class Sensitivity:
-    """Measures how far leaving out one unit moves the sum of a gradient."""
+    """Measures what one unit does to the sum of a gradient."""
 
     def __init__(self, model: nn.Module, gradient: ClippedGradient) -> None:
         self._gradient = gradient
         named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         self._names = [name for name, _ in named]
         self._parameters = [p for _, p in named]
+        self._tables = Tables(model)
 
-    def measure(
-        self, part: Piece, removed: int, draws: Draws | None, others: OtherGenerators
+    def leave_out(
+        self,
+        part: Piece,
+        removed: int,
+        draws: Draws | None,
+        others: OtherGenerators,
+        full: Result | None = None,
     ) -> Measuring:
-        """The passes over `part` with and without one group; without `draws`, draws are held."""
-        if self._gradient.by_group:
-            return self._leave_out_group(part, removed, draws, others)
-        return self._leave_out_example(part, draws, others)
+        """Passes over `part` with one group and without it: does the sum move by what it adds?
 
-    def _leave_out_group(
-        self, part: Piece, removed: int, draws: Draws | None, others: OtherGenerators
-    ) -> Measuring:
-        """Groups that go through the model together: the sums differ by what one group gives."""
+        `full` is the result of the first of them, if it was made already. Without `draws`, random
+        numbers are held still.
+        """
+        if not self._gradient.by_group:
+            return (yield from self._leave_out_example(part, draws, others))
         mine = part.groups == removed
-        full = self._pass(part, frozen() if draws is None else draws.record(), others)
-        yield full
-        on_record, clipped = float(full.norms[removed]), full.clipped
-        moved, full.sums = full.sums, []
-        if not bool(mine.all()):
+        if full is None:
+            together = self._pass(part, frozen() if draws is None else draws.record(), others)
+            yield together
+            full = together.result
+        if bool(mine.all()):
+            moved = list(torch._foreach_mul(full.sums, float(full.divisor)))
+        else:
             smaller = self._pass(part.without(removed), _again(draws, ~mine), others)
             yield smaller
-            # In place, and let go at once: each of these is as large as the model.
-            torch._foreach_sub_(moved, smaller.sums)
-            smaller.sums = []
+            # In the memory of the smaller one: each of these is as large as the model.
+            moved, smaller.result.sums = smaller.result.sums, []
+            torch._foreach_sub_(moved, full.sums, alpha=float(full.divisor))
+            torch._foreach_neg_(moved)
+        full.sums = []
         if draws is None:
             # By itself it would draw the numbers of another place: its own loss among the others.
             alone = self._plain_pass(part, frozen(), others, mine)
         else:
             alone = self._plain_pass(part.only([removed]), _again(draws, mine), others)
         yield alone
-        own, alone.sums = self._gradient.clip(alone.sums), []
-        norms = (on_record, float(alone.norms)) if alone.norms.isfinite() else None
-        return self._outcome(moved, own, clipped, norms)
+        return self._compare(moved, alone.result, full.clipped, float(full.norms[removed]))
+
+    def share(self, part: Piece, chosen: int, draws: Draws, others: OtherGenerators) -> Measuring:
+        """What one group adds to the sum among others, and alone: half the price of `leave_out`.
+
+        There the group influences the others, here they influence it.
+        """
+        if not self._gradient.by_group:
+            return (yield from self._leave_out_example(part, draws, others))
+        together = self._pass(part, draws.record(), others, only=chosen)
+        yield together
+        again = _again(draws, part.groups == chosen)
+        alone = self._plain_pass(part.only([chosen]), again, others, rows=self._tables.by_rows())
+        yield alone
+        found = together.result
+        return self._compare(found.sums, alone.result, found.clipped, float(found.norms[chosen]))
 
     def _leave_out_example(
         self, part: Piece, draws: Draws | None, others: OtherGenerators
@@ -130,21 +162,19 @@ class Sensitivity:
         full = self._pass(part, frozen() if draws is None else draws.record(), others)
         yield full
         limit = self._gradient.sensitivity
-        size = self._gradient.measure(full.sums) / limit
-        rest = [torch.zeros_like(total) for total in full.sums]
+        sums = full.result.sums
+        size = moved = self._gradient.measure(sums) / limit
         if few > 1:
             kept = torch.arange(few) < few - 1
             smaller = self._pass(self._one_group(part.examples[:-1]), _again(draws, kept), others)
             yield smaller
-            rest = smaller.sums
-        moved = self._gradient.measure(torch._foreach_sub(full.sums, rest)) / limit
+            moved = self._gradient.measure(torch._foreach_sub(sums, smaller.result.sums)) / limit
         # Clipped as a whole, it cannot be further. What may differ is what was clipped: the group
         # once more, after another, by a plain pass. A loop that remembers the other one shows.
         alone = self._plain_pass(part, _again(draws, torch.ones(few, dtype=torch.bool)), others)
         yield alone
-        apart = self._outcome(full.sums, self._gradient.clip(alone.sums), limit, None)
-        furthest = max(size, moved / 2)
-        return Outcome(furthest, apart.unexplained, apart.allowed, apart.layer)
+        apart = self._compare(sums, alone.result, limit)
+        return replace(apart, moved=max(size, moved / 2))
 
     def _one_group(self, examples: Tensor) -> Piece:
         units = len(examples) if self._gradient.averages else 1
@@ -164,40 +194,58 @@ class Sensitivity:
             yield again
             if not draws.aligned:
                 return False
-            outcome = self._outcome(again.sums, first.sums, first.clipped, None)
-            if not outcome.unexplained <= outcome.allowed:
+            torch._foreach_sub_(again.result.sums, first.result.sums)
+            apart = self._gradient.measure(again.result.sums) / self._gradient.sensitivity
+            if not apart <= self._allowed(first.result.clipped):
                 return False
         return True
 
-    def _outcome(
-        self,
-        moved: list[Tensor],
-        own: list[Tensor],
-        clipped: float,
-        norms: tuple[float, float] | None,
+    def _compare(
+        self, moved: list[Tensor], alone: Result, clipped: float, on_record: float | None = None
     ) -> Outcome:
-        """How far the sums moved, and how far beyond `own`; what is left stays in `moved`."""
+        """How far the sums moved, and how far beyond what one group gives alone.
+
+        `moved` is used up.
+        """
         limit = self._gradient.sensitivity
-        by_parameter, distance = (
-            torch.stack(torch._foreach_norm(moved)),
-            self._gradient.measure(moved),
-        )
-        torch._foreach_sub_(moved, own)
-        left = torch.stack(torch._foreach_norm(moved))
-        furthest = int((left if bool(left.any()) else by_parameter).argmax())
-        tolerance = max(TOLERANCE.get(p.dtype, 0.05) for p in self._parameters)
+        distance = self._gradient.measure(_values(moved))
+        own = alone.sums
+        factors = self._gradient.factors(_values(own))
+        rest = [
+            # A gradient that is not finite is left out, and NaN times zero is NaN.
+            _less(total, gradient, factor) if factor else total
+            for total, gradient, factor in zip(moved, own, factors, strict=True)
+        ]
+        left = self._gradient.measure(_values(rest))
+        furthest = torch.stack(torch._foreach_norm(_values(rest if left else own))).argmax()
+        norms = None
+        if on_record is not None and bool(alone.norms.isfinite()):
+            norms = (on_record / limit, float(alone.norms) / limit)
         return Outcome(
             moved=distance / limit,
-            unexplained=self._gradient.measure(moved) / limit,
-            allowed=tolerance * clipped / limit + FLOOR,
-            layer=self._names[furthest],
-            norms=norms and (norms[0] / limit, norms[1] / limit),
+            unexplained=left / limit,
+            allowed=self._allowed(clipped),
+            layer=self._names[int(furthest)],
+            norms=norms,
         )
 
+    def _allowed(self, clipped: float) -> float:
+        tolerance = max(TOLERANCE.get(p.dtype, 0.05) for p in self._parameters)
+        return tolerance * clipped / self._gradient.sensitivity + FLOOR
+
+    def watched(self) -> Result:
+        """What came out of a pass of the training itself, the first of a step."""
+        gradient = self._gradient
+        return Result(gradient.finish(), gradient.norms, gradient.clipped, gradient.divisor)
+
     def _pass(
-        self, part: Piece, randomness: AbstractContextManager[None], others: OtherGenerators
+        self,
+        part: Piece,
+        randomness: AbstractContextManager[None],
+        others: OtherGenerators,
+        only: int | None = None,
     ) -> Trial:
-        """A pass as training makes it, into sums of its own."""
+        """A pass as training makes it, into sums of its own, or into those of one group only."""
         gradient = self._gradient
 
         def backward(losses: Tensor) -> None:
@@ -208,13 +256,12 @@ class Sensitivity:
         @contextmanager
         def run() -> Iterator[None]:
             others.rewind()
-            with gradient.apart() as sums:
+            with gradient.apart(only) as sums:
                 with randomness, gradient.piece(part):
                     yield
                 others.look()
-                trial.norms, trial.clipped = gradient.norms, gradient.clipped
-                trial.sums = sums.tensors(self._parameters)
-                torch._foreach_mul_(trial.sums, float(gradient.divisor))
+                found = sums.tensors(self._parameters)
+                trial.result = Result(found, gradient.norms, gradient.clipped)
 
         trial = Trial(part, run(), backward)
         return trial
@@ -225,10 +272,11 @@ class Sensitivity:
         randomness: AbstractContextManager[None],
         others: OtherGenerators,
         mine: Tensor | None = None,
+        rows: AbstractContextManager[None] | None = None,
     ) -> Trial:
         """The gradient of one group, as torch computes it without any of our rules.
 
-        The group is all of the part, or where it is `mine`.
+        The group is all of the part, or where it is `mine`. With `rows`, tables have sparse ones.
         """
 
         def backward(losses: Tensor) -> None:
@@ -240,21 +288,47 @@ class Sensitivity:
             found: Sequence[Tensor | None] = [None] * len(self._parameters)
             if total.requires_grad:
                 found = torch.autograd.grad(total, self._parameters, allow_unused=True)
-            trial.sums = [
-                torch.zeros_like(p, dtype=sum_dtype(p)) if g is None else dense(g).to(sum_dtype(p))
+            sums = [
+                rows_or_all(p, g).to(sum_dtype(p))
                 for p, g in zip(self._parameters, found, strict=True)
             ]
-            trial.norms = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(trial.sums)))
+            norms = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(_values(sums))))
+            trial.result = Result(sums, norms)
 
         @contextmanager
         def run() -> Iterator[None]:
             others.rewind()
-            with randomness:
+            with _without_onednn(), rows or nullcontext(), randomness:
                 yield
             others.look()
 
         trial = Trial(part, run(), backward)
         return trial
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    """oneDNN prepares itself for every new shape, which takes longer than a pass over one unit."""
+    flags: Any = torch.backends.mkldnn
+    before, flags.enabled = flags.enabled, False
+    try:
+        yield
+    finally:
+        flags.enabled = before
+
+
+def _values(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """The numbers of dense tensors, and of sparse ones that have every row once."""
+    return [each.values() if each.is_sparse else each for each in tensors]
+
+
+def _less(total: Tensor, gradient: Tensor, factor: float) -> Tensor:
+    """total - factor * gradient, in place where it is dense."""
+    if not total.is_sparse:
+        return total.add_(gradient, alpha=-factor)
+    if gradient.is_sparse:
+        return (total - gradient * factor).coalesce()
+    return (gradient * -factor).add_(total)
 
 
 def _again(draws: Draws | None, kept: Tensor) -> AbstractContextManager[None]:
@@ -272,7 +346,7 @@ def sentence(outcome: Outcome) -> str:
         what = f"leaving out one example moved the clipped sum by {outcome.moved:.3g} times that"
     else:
         what = (
-            "leaving out one example changed what the others contribute, by "
+            "what examples contribute depends on who else is in the batch, by "
             f"{outcome.unexplained:.2g} times that"
         )
     return (

@@ -23,6 +23,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils.hooks import RemovableHandle
 
 from sottovoce.errors import InvalidInput
+from sottovoce.training.checks.forms import Form, Forms, Input
 from sottovoce.training.checks.ownership import HIDDEN_GRAPH, refuse_hidden_graph
 from sottovoce.training.clipping.coverage import Coverage, Recorded, why_never
 from sottovoce.training.clipping.totals import ClippedSums
@@ -79,7 +80,8 @@ class BookKeeper:
         self._recording = False
         self._independent = False
         self._detached = False
-        self._signature: tuple[object, frozenset[object]] = ((), frozenset())
+        self._forms = Forms()
+        self._inputs: list[Input] = []
 
     @property
     def layer_names(self) -> tuple[str, ...]:
@@ -92,9 +94,9 @@ class BookKeeper:
         return [entry.layer for entry in self._coverage.tracked.values()]
 
     @property
-    def signature(self) -> tuple[object, frozenset[object]]:
-        """The layers of the last pass and the form of their inputs: (structure, sizes)."""
-        return self._signature
+    def form(self) -> Form:
+        """The layers of the last pass and the form of their inputs, and the modes it began with."""
+        return self._forms.of(self._inputs)
 
     @contextmanager
     def record(self, groups: Tensor | None = None, count: int | None = None) -> Iterator[None]:
@@ -129,7 +131,7 @@ class BookKeeper:
             finally:
                 self._recording = False
                 tape.open = False
-                self._signature = tape.signature
+                self._inputs = tape.inputs
 
     def backward(self, losses: Tensor) -> None:
         """`losses.sum().backward()`, after a check of the losses.
@@ -225,10 +227,14 @@ class BookKeeper:
                 "Expected the parameters that were trainable when the BookKeeper was created, got "
                 f"changes in {', '.join(changed)}: create a new one."
             )
+        modes = []
         for name, module in self._model.named_modules():  # modules may be new
+            modes.append((id(module), module.training))
             reason = why_never(module)
             if reason is not None:
                 raise InvalidInput(f"Expected an unchanged model, got {name}: {reason}.")
+        if tuple(modes) != self._forms.modes:
+            self._forms = Forms(tuple(modes))
 
 
 def backward_to(total: Tensor, leaves: Sequence[Tensor]) -> None:

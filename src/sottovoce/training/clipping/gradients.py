@@ -18,11 +18,12 @@ from torch import Tensor, nn
 
 from sottovoce.errors import InvalidInput
 from sottovoce.training.batches import Piece
+from sottovoce.training.checks.forms import Form
 from sottovoce.training.checks.ownership import refuse_gradients
 from sottovoce.training.clipping.bookkeeping import BookKeeper, backward_to
 from sottovoce.training.clipping.coverage import why_never
 from sottovoce.training.clipping.styles import Clipping
-from sottovoce.training.clipping.totals import ClippedSums, TableGradients, Tables
+from sottovoce.training.clipping.totals import ClippedSums, SumsByRows, TableGradients, Tables
 from sottovoce.training.edpsgd.scaling import LayerScales
 from sottovoce.training.errors import UnsupportedLayer
 
@@ -62,17 +63,21 @@ class ClippedGradient(Gradient, Protocol):
         """How much one group may change the sum, in the norm of `measure`."""
 
     @contextmanager
-    def apart(self) -> Iterator[ClippedSums]:
-        """Collect pieces into separate sums that are never released."""
+    def apart(self, only: int | None = None) -> Iterator[ClippedSums]:
+        """Collect pieces into separate sums that are neither divided nor released.
 
-    def clip(self, gradients: Sequence[Tensor]) -> list[Tensor]:
-        """The contribution of one group with these gradients to the sum, before division."""
+        With `only`, they hold what this group contributes, where several go through the model
+        together; those of large tables are then sparse.
+        """
+
+    def factors(self, gradients: Sequence[Tensor]) -> list[float]:
+        """What clipping multiplies the gradients of one group by, one factor a parameter."""
 
     def measure(self, tensors: Sequence[Tensor]) -> float:
         """The norm in which the sensitivity is stated."""
 
-    def signature(self) -> tuple[object, frozenset[object]]:
-        """The properties of the last piece that the sensitivity depends on."""
+    def form(self) -> Form:
+        """What the sensitivity depends on in the last piece: layers, modes, and sizes."""
 
 
 class _WithSums:
@@ -80,17 +85,21 @@ class _WithSums:
 
     _sums: ClippedSums
     _parameters: list[nn.Parameter]
+    _only: int | None = None
+    divisor: int
 
     def finish(self) -> list[Tensor]:
         return self._sums.tensors(self._parameters)
 
     @contextmanager
-    def apart(self) -> Iterator[ClippedSums]:
-        kept, self._sums = self._sums, ClippedSums()
+    def apart(self, only: int | None = None) -> Iterator[ClippedSums]:
+        kept = self._sums, self._only, self.divisor
+        sums = ClippedSums() if only is None else SumsByRows()
+        self._sums, self._only, self.divisor = sums, only, 1
         try:
             yield self._sums
         finally:
-            self._sums = kept
+            self._sums, self._only, self.divisor = kept
 
 
 class ExactGradient(_WithSums):
@@ -129,6 +138,8 @@ class ExactGradient(_WithSums):
         self.norms = squares.sum(0).clamp(min=0).sqrt()
         weights = self._clipping.weights(squares)
         self._clipped = (weights**2 * squares).view(-1, piece.count).sum(0)
+        if self._only is not None:
+            weights = weights * (torch.arange(piece.count, device=weights.device) == self._only)
         self._keeper.accumulate(weights / (sizes * self.divisor), self._sums)
 
     @property
@@ -136,20 +147,21 @@ class ExactGradient(_WithSums):
         finite = torch.nan_to_num(self._clipped, nan=0.0, posinf=0.0)
         return math.sqrt(max(0.0, float(finite.sum())))
 
-    def clip(self, gradients: Sequence[Tensor]) -> list[Tensor]:
+    def factors(self, gradients: Sequence[Tensor]) -> list[float]:
         squares = self._keeper.squares_by_layer(gradients)
-        weights = self._clipping.weights(squares)
         layers = self._keeper.layers_of_parameters
-        factors = weights.flatten() if weights.dim() == 2 else weights.expand(len(squares))
         if not bool(squares.isfinite().all()):
-            return [torch.zeros_like(g) for g in gradients]
-        return [g * factors[layer] for g, layer in zip(gradients, layers, strict=True)]
+            return [0.0] * len(layers)
+        weights = self._clipping.weights(squares)
+        of_layers = weights.flatten() if weights.dim() == 2 else weights.expand(len(squares))
+        factors: list[float] = of_layers[layers].tolist()
+        return factors
 
     def measure(self, tensors: Sequence[Tensor]) -> float:
         return float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(tensors)))))
 
-    def signature(self) -> tuple[object, frozenset[object]]:
-        return self._keeper.signature
+    def form(self) -> Form:
+        return self._keeper.form
 
 
 class OneByOneGradient(_WithSums):
@@ -172,6 +184,7 @@ class OneByOneGradient(_WithSums):
         # The textbook loop over examples uses no special tables.
         self._tables = Tables(model if mean else nn.Module())
         self._sums = ClippedSums(TableGradients())
+        self._form = Form()
         self._group: list[Tensor | None] = [None] * len(self._parameters)
 
     @property
@@ -197,9 +210,8 @@ class OneByOneGradient(_WithSums):
         if piece.closes:
             self._close_group()
 
-    def clip(self, gradients: Sequence[Tensor]) -> list[Tensor]:
-        factor = self._factor(self._scales.scaled_norm(gradients))
-        return [torch.zeros_like(g) if factor == 0 else g * factor for g in gradients]
+    def factors(self, gradients: Sequence[Tensor]) -> list[float]:
+        return [self._factor(self._scales.scaled_norm(gradients))] * len(gradients)
 
     def measure(self, tensors: Sequence[Tensor]) -> float:
         return float(self._scales.scaled_norm(tensors))
@@ -208,8 +220,11 @@ class OneByOneGradient(_WithSums):
     def clipped(self) -> float:
         return self._clip_norm
 
-    def signature(self) -> tuple[object, frozenset[object]]:
-        return (), frozenset()
+    def form(self) -> Form:
+        modes = tuple([(id(each), each.training) for each in self._model.modules()])
+        if modes != self._form.structure:
+            self._form = Form(modes)
+        return self._form
 
     def _factor(self, norm: Tensor) -> float:
         """The clipping factor; a gradient whose norm is not finite is excluded."""
@@ -220,7 +235,7 @@ class OneByOneGradient(_WithSums):
     @torch.no_grad()
     def _close_group(self) -> None:
         gradients = [
-            _rows_or_all(parameter, gradient)
+            rows_or_all(parameter, gradient)
             for parameter, gradient in zip(self._parameters, self._group, strict=True)
         ]
         self._group = [None] * len(self._parameters)
@@ -314,7 +329,7 @@ def own_gradients(
         _clear(parameters)
 
 
-def _rows_or_all(parameter: nn.Parameter, gradient: Tensor | None) -> Tensor:
+def rows_or_all(parameter: nn.Parameter, gradient: Tensor | None) -> Tensor:
     """The gradient: dense, or sparse with distinct rows."""
     if gradient is None:
         return torch.zeros_like(parameter)

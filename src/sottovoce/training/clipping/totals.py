@@ -118,6 +118,11 @@ class ClippedSums:
         else:
             held.add_(value, alpha=factor)
 
+    def add_rows(self, parameter: nn.Parameter, places: Tensor, rows: Tensor) -> None:
+        """Add rows to a table."""
+        total = self.of(parameter)
+        total.index_add_(0, places, rows.to(total.dtype))
+
     def of(self, parameter: nn.Parameter) -> Tensor:
         """The sum, for in-place addition."""
         held = self._totals.get(parameter)
@@ -136,3 +141,35 @@ class ClippedSums:
         if self._tables is not None:
             return self._tables.zeros(parameter)
         return torch.zeros_like(parameter, dtype=sum_dtype(parameter), requires_grad=False)
+
+
+class SumsByRows(ClippedSums):
+    """Sums in which large tables are sparse, for a few examples.
+
+    >>> table = nn.Embedding(1 << 18, 4).weight
+    >>> sums = SumsByRows()
+    >>> for _ in range(2):
+    ...     sums.add_rows(table, torch.tensor([5, 7]), torch.ones(2, 4))
+    >>> sums.tensors([table])[0].values()[:, 0]
+    tensor([2., 2.])
+    """
+
+    def add_rows(self, parameter: nn.Parameter, places: Tensor, rows: Tensor) -> None:
+        if parameter.numel() < LARGE:
+            super().add_rows(parameter, places, rows)
+            return
+        rows = rows.to(sum_dtype(parameter))
+        total = torch.sparse_coo_tensor(
+            places.unsqueeze(0), rows, parameter.shape, check_invariants=False
+        )
+        held = self._totals.get(parameter)
+        self._totals[parameter] = total if held is None else held + total
+
+    def add(self, parameter: nn.Parameter, total: Tensor) -> None:
+        held = self._totals.pop(parameter, None)
+        super().add(parameter, total if held is None else total.to(held.dtype) + held)
+
+    def tensors(self, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+        """Sparse ones have every row once."""
+        totals = super().tensors(parameters)
+        return [total.coalesce() if total.is_sparse else total for total in totals]

@@ -155,9 +155,9 @@ class Lookup:
     def weighted_sums(self, weights: "GroupWeights") -> tuple[Tensor, ...]:
         return (add_rows(self._weighted(weights), self.ids, self.table[0]),)
 
-    def add_weighted(self, weights: GroupWeights, total: Tensor) -> None:
-        """Add the weighted sum to an existing table, writing only the rows of this record."""
-        total.index_add_(0, self.ids, self._weighted(weights).to(total.dtype))
+    def weighted_rows(self, weights: GroupWeights) -> tuple[Tensor, Tensor]:
+        """The weighted sum as rows of a table, and their places in it."""
+        return self.ids, self._weighted(weights)
 
     def _weighted(self, weights: GroupWeights) -> Tensor:
         factors = weights.groups[self.groups].to(self.rows.dtype)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sottovoce.errors import InvalidInput
+from sottovoce.training.checks.forms import EACH, SHARED, Input
 from sottovoce.training.clipping.totals import ClippedSums
 from sottovoce.training.records.grouping import GramCache, Grouping, norm_dtype
 from sottovoce.training.records.inner import shared_product
@@ -48,15 +49,6 @@ class _Use:
     sizes: Tensor
 
 
-def _magnitude(size: int) -> int:
-    """The nearest power of two: sizes that vary around a power of two stay in one class.
-
-    >>> [_magnitude(size) for size in (45, 46, 64, 90, 91)]
-    [6, 7, 7, 7, 8]
-    """
-    return (size * 181 >> 7).bit_length()
-
-
 class Tape:
     """The records that rules write during one pass. A rule needs `batched`, `rows` and `add`."""
 
@@ -81,25 +73,8 @@ class Tape:
         self.touched = False
         """Whether a backward pass has reached the tape."""
         self._probing = False
-        self._inputs: list[tuple[str, torch.dtype, torch.Size]] = []
-
-    @property
-    def signature(self) -> tuple[object, frozenset[object]]:
-        """(structure, sizes): the modules that ran, with the form and approximate size of inputs.
-
-        Passes with the same structure treat examples the same way; sizes, rounded to powers of two,
-        show whether much longer or shorter inputs were checked before.
-        """
-        examples = max(self.grouping.examples, 1) if self.knows_examples else 1
-        structure, sizes = [], []
-        for module, dtype, shape in self._inputs:
-            first = shape[0] if shape else 0
-            relation = "each" if first == examples else "one" if first == 1 else "folded"
-            structure.append((module, dtype, len(shape), relation))
-            fold = 1 if relation == "one" else first // examples
-            # One by one: that each is known is enough, whatever the others are.
-            sizes += [(module, at, _magnitude(n)) for at, n in enumerate((fold, *shape[1:]))]
-        return tuple(structure), frozenset(sizes)
+        self.inputs: list[Input] = []
+        """What layers read."""
 
     @property
     def leaves(self) -> list[Tensor]:
@@ -135,7 +110,8 @@ class Tape:
         """
         examples = self.grouping.examples
         first = x.shape[0] if x.dim() else 0
-        self._inputs.append((self.module, x.dtype, x.shape))
+        rows = EACH if first == examples else SHARED if first == 1 else first // max(examples, 1)
+        self.inputs.append((self.module, x.dtype, rows, x.shape[1:]))
         if first == examples or (x.dim() and examples and first % examples == 0):
             return x
         if first == 1:
@@ -213,7 +189,7 @@ class Tape:
             # Few rows of a large table: a full table per use would cost more than the rest.
             if isinstance(use.record, Lookup):
                 (entry,) = use.tracked
-                use.record.add_weighted(factors[layer], sums.of(entry.parameter))
+                sums.add_rows(entry.parameter, *use.record.weighted_rows(factors[layer]))
                 continue
             totals = use.record.weighted_sums(factors[layer])
             for entry, total in zip(use.tracked, totals, strict=True):

@@ -18,6 +18,7 @@ EXTRAS = {
     "ray": "ray",
     "fastapi": "serve",
     "uvicorn": "serve",
+    "prometheus_client": "serve",
     "kenlm": "kenlm",
 }
 """Package -> the extra that installs it."""

@@ -16,6 +16,7 @@ from sottovoce._extras import quiet
 from sottovoce.deid.attacks.pairing import ReplacedValue
 from sottovoce.deid.attacks.reader import Attack
 from sottovoce.deid.replace.forms import canonical
+from sottovoce._model_folders import LOCAL, check_size
 from sottovoce.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -46,12 +47,11 @@ class MaskedModel:
             ) from None
         with quiet(transformers):
             try:
-                self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
-                    path, local_files_only=True
-                )
+                check_size(transformers.AutoModelForMaskedLM, Path(path))
+                self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(path, **LOCAL)
                 model: Any
                 model, found = transformers.AutoModelForMaskedLM.from_pretrained(
-                    path, local_files_only=True, use_safetensors=True, output_loading_info=True
+                    path, use_safetensors=True, output_loading_info=True, **LOCAL
                 )
             except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as problem:
                 reason = " ".join(str(problem).split())

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from sottovoce import _validate
 from sottovoce._extras import quiet
+from sottovoce._model_folders import LOCAL, check_size
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import VALID, settle, write_together
 from sottovoce.nlu.encoders.base import Encoded, Encoder, Prepared
@@ -98,19 +99,17 @@ class Bert(Encoder):
         place = str(where) if where.is_dir() else str(name)
         if (where / VALID).is_dir():
             settle(where)
+        local = {**LOCAL, "local_files_only": offline or where.is_dir()}
         with quiet(transformers), _readable(name):
+            if where.is_dir() and str(name) != MINILM:
+                check_size(transformers.AutoModel, where)
             network, found = transformers.AutoModel.from_pretrained(
-                place,
-                use_safetensors=True,
-                local_files_only=offline or where.is_dir(),
-                output_loading_info=True,
+                place, use_safetensors=True, output_loading_info=True, **local
             )
             lost = sorted(key for key in found["missing_keys"] if "pooler." not in key)
             if lost or found["mismatched_keys"]:
                 raise ValueError(f"it has no weights for {', '.join(lost[:3]) or 'its shape'}")
-            tokenizer = transformers.AutoTokenizer.from_pretrained(
-                place, local_files_only=offline or where.is_dir()
-            )
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place, **local)
         pieces = _pieces(tokenizer, network.config, name)
         return cls(
             network.float(),
@@ -141,7 +140,7 @@ class Bert(Encoder):
         where = minilm_folder() if str(tokenizer) == MINILM else Path(tokenizer)
         with quiet(transformers), _readable(tokenizer):
             found = transformers.AutoTokenizer.from_pretrained(
-                str(where), local_files_only=where.is_dir()
+                str(where), **{**LOCAL, "local_files_only": where.is_dir()}
             )
         config = transformers.BertConfig(
             **{"vocab_size": len(found), **(PAPER_SHAPE if shape is None else shape)}
@@ -234,7 +233,7 @@ class Bert(Encoder):
         from tokenizers import Tokenizer
 
         config = transformers.AutoConfig.for_model(**data["config"])
-        network = transformers.AutoModel.from_config(config)
+        network = transformers.AutoModel.from_config(config, trust_remote_code=False)
         given = data["pieces"]
         pieces = Pieces(
             Tokenizer.from_str(files[TOKENIZER].decode()),

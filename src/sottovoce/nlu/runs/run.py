@@ -26,6 +26,7 @@ from typing import Any
 from torch import Tensor
 
 from sottovoce import __version__
+from sottovoce._model_folders import bounded
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import find, write_together
 from sottovoce.io.run import PRIVATE, Run
@@ -160,10 +161,11 @@ def _model(folder: Path, config: dict[str, Any], schema: Schema) -> JointModel:
                 f"weights in {WEIGHTS}: save the run again."
             )
         vocabulary = {name: _read(find(folder, name)) for name in map(_plain, config["files"])}
-        model = JointModel.from_json(config["model"], schema, vocabulary)
         state = _decoded(weights)
         if config["weights"]["reference"] is not None:
             state |= _public(config["weights"]["reference"], state)
+        with bounded(sum(x.numel() for x in state.values()), folder):
+            model = JointModel.from_json(config["model"], schema, vocabulary)
         model.load_state_dict(state)
     except InvalidInput:
         raise
@@ -195,7 +197,14 @@ def _leave_out_public(model: JointModel, state: dict[str, Tensor]) -> dict[str, 
 
 
 def _public(reference: Mapping[str, Any], state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    public = _public_state(reference["source"])
+    source = str(reference["source"])
+    # The run names it, and a run may come from a stranger: nothing is downloaded.
+    if source != MINILM and not Path(source).is_dir():
+        raise InvalidInput(
+            f"Expected the folder of the public encoder {source}, which the run refers to; it is "
+            "not on this machine. Ask for a self-contained run."
+        )
+    public = _public_state(source)
     names = [name for name in reference["names"] if name not in state]
     found = {name: public[name] for name in names if name in public}
     if _fingerprint(found) != reference["sha256"]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sottovoce._model_folders import bounded
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output, text_output
 from sottovoce.personalize.lm.ngram.files import (
@@ -150,9 +151,11 @@ def _load_transformer(folder: Path, about: dict[str, Any]) -> LanguageModel:
 
     try:
         shape = TransformerShape(**about["shape"])
-        model = TransformerLM(Vocabulary.load(folder / WORDS), shape)
-        model.load_state_dict(torch.load(folder / WEIGHTS, weights_only=True))
-    except (KeyError, TypeError, RuntimeError, EOFError, OSError, UnpicklingError) as problem:
+        state = torch.load(folder / WEIGHTS, weights_only=True)
+        with bounded(sum(x.numel() for x in state.values()), folder):
+            model = TransformerLM(Vocabulary.load(folder / WORDS), shape)
+        model.load_state_dict(state)
+    except (KeyError, TypeError, AttributeError, RuntimeError, EOFError, OSError, UnpicklingError) as problem:
         raise InvalidInput(f"Expected a Transformer in {folder}: {problem}") from problem
     model.eval()
     return model

@@ -23,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sottovoce._model_folders import LOCAL, check_size
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.neural.model import PrefixTree
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
@@ -68,9 +69,10 @@ class HuggingFaceLM:
                 f"Expected transformers for {folder}, not installed: pip install 'sottovoce[bert]'."
             ) from problem
         try:
-            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+            check_size(AutoModelForCausalLM, Path(folder))
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), **LOCAL)
             model = AutoModelForCausalLM.from_pretrained(
-                str(folder), local_files_only=True, use_safetensors=True, dtype=torch.float32
+                str(folder), use_safetensors=True, dtype=torch.float32, **LOCAL
             )
         except (OSError, ValueError, KeyError, ImportError) as problem:
             first = str(problem).strip().splitlines()[0]

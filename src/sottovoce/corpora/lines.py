@@ -244,5 +244,42 @@ def refuse_bom(text: str) -> None:
 
 def _decompressed(stream: "io.BufferedReader[Any]") -> BinaryIO:
     if stream.peek(2).startswith(_GZIP_MAGIC):
-        return io.BufferedReader(gzip.GzipFile(fileobj=stream))
+        return io.BufferedReader(_Unpacked(stream))
     return stream
+
+
+_LARGEST_RATIO, _UNPACKED_FREELY = 200, 1 << 28
+
+
+class _Unpacked(io.RawIOBase):
+    """Unpacked bytes; refuses a file that unpacks to far more than any text does."""
+
+    def __init__(self, packed: "io.BufferedReader[Any]") -> None:
+        self.fileobj = packed
+        self._packed = self._count = 0
+        self._file = gzip.GzipFile(fileobj=cast(BinaryIO, self._Counted(self)))
+
+    class _Counted:
+        """The packed file, as far as gzip reads it."""
+
+        def __init__(self, owner: "_Unpacked") -> None:
+            self._owner = owner
+
+        def read(self, size: int = -1) -> bytes:
+            part = self._owner.fileobj.read(size)
+            self._owner._packed += len(part)
+            return part
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        part = self._file.read1(len(buffer))
+        buffer[: len(part)] = part
+        self._count += len(part)
+        if self._count > max(_UNPACKED_FREELY, _LARGEST_RATIO * self._packed):
+            raise InvalidInput(
+                f"Expected gzip of text, got data that unpacks to more than {_LARGEST_RATIO} "
+                "times its size."
+            )
+        return len(part)

@@ -5,7 +5,8 @@ Conversion between table rows and utterances, with configurable column names.
 Other columns are kept in `extra`; on writing, `extra` is one JSON object in its own column. In text
 cells, tokens and labels are separated by spaces or written as a JSON list.
 
-CSV and TSV with a header, according to RFC 4180.
+CSV and TSV with a header, according to RFC 4180. Cells that a spreadsheet would run as a formula
+are written behind an apostrophe, which is removed on reading.
 
 A row may span lines, so a line over the limit cannot be skipped safely: it is an error even in
 lenient mode. An unclosed quote rejects everything after it, as one row.
@@ -19,6 +20,7 @@ as text and NaN as null. pyarrow is imported only when a Parquet file is read or
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -156,7 +158,7 @@ def read_delimited(
     while True:
         first_line = lines.number + 1
         try:
-            row = next(rows)
+            row = [_unescaped(cell) for cell in next(rows)]
             _check_cells(row)
             if header is None:
                 columns.check(row)
@@ -242,8 +244,26 @@ def _named(header: list[str], row: list[str]) -> dict[str, str]:
 
 def _line(cells: list[str], delimiter: str) -> bytes:
     text = io.StringIO(newline="")
-    csv.writer(text, delimiter=delimiter).writerow(cells)
+    csv.writer(text, delimiter=delimiter).writerow([_escaped(cell) for cell in cells])
     return text.getvalue().encode()
+
+
+# A spreadsheet runs a cell that starts like this as a formula; numbers are harmless.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def _escaped(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula; `_unescaped` is the inverse.
+
+    >>> [_escaped(cell) for cell in ("=1+1", "'=1", "-5", "call mum")]
+    ["'=1+1", "''=1", '-5', 'call mum']
+    """
+    return f"'{cell}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
+
+
+def _unescaped(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 ROWS_IN_BATCH = 4096
@@ -298,10 +318,16 @@ def _batches(stream: BinaryIO, name: str, columns: Columns) -> Iterator[list[dic
     if not stream.seekable():
         raise InvalidInput(f"{name}: Expected a file, got a pipe: Parquet needs random access.")
     try:
-        file = parquet.ParquetFile(stream)
+        schema = parquet.read_schema(stream)
+        stream.seek(0)
+        texts = [each.name for each in schema if pa.types.is_string(each.type)]
+        # A dictionary stays one: a file of a few kilobytes can repeat a long text a million times.
+        file = parquet.ParquetFile(stream, read_dictionary=texts)
+        _check_sizes(file.metadata)
         columns.check(file.schema_arrow.names)
         for batch in file.iter_batches(batch_size=ROWS_IN_BATCH):
             names = batch.schema.names
+            _check_batch(batch)
             cells = [_values(column, names[i]) for i, column in enumerate(batch.columns)]
             yield [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
     except InvalidInput as problem:
@@ -310,10 +336,46 @@ def _batches(stream: BinaryIO, name: str, columns: Columns) -> Iterator[list[dic
         raise InvalidInput(f"{name}: Expected a Parquet file, got {problem}.") from problem
 
 
+_LARGEST_COLUMN = 1 << 31
+_LARGEST_BATCH = 1 << 28
+
+
+def _check_sizes(metadata: Any) -> None:
+    """Refuse columns that unpack to more bytes than Arrow can hold at once."""
+    for group in range(metadata.num_row_groups):
+        for column in range(metadata.num_columns):
+            size = metadata.row_group(group).column(column).total_uncompressed_size
+            if size > _LARGEST_COLUMN:
+                raise InvalidInput(
+                    f"Expected columns of at most {_LARGEST_COLUMN:,} bytes in a row group, got "
+                    f"{size:,}: write smaller row groups."
+                )
+
+
+def _check_batch(batch: "pa.RecordBatch") -> None:
+    """Refuse rows whose text would take far more memory than the file."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    size = 0
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type):
+            lengths = compute.binary_length(column.dictionary)
+            size += compute.sum(lengths.take(column.indices.drop_null())).as_py() or 0
+        else:
+            size += column.nbytes
+    if size > _LARGEST_BATCH:
+        raise InvalidInput(
+            f"Expected at most {_LARGEST_BATCH:,} bytes in {ROWS_IN_BATCH} rows, got {size:,}."
+        )
+
+
 def _values(column: "pa.Array", name: str) -> list[Any]:
     import pyarrow as pa
     from pyarrow import types
 
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     if types.is_binary(column.type) or types.is_large_binary(column.type):
         raise InvalidInput(f"Expected text or numbers in column {name!r}, got bytes: drop it.")
     if types.is_temporal(column.type) or types.is_decimal(column.type):

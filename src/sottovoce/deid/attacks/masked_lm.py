@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sottovoce._extras import quiet
+from sottovoce._model_folders import LOCAL, check_size
 from sottovoce.deid.attacks.pairing import ReplacedValue
 from sottovoce.deid.attacks.reader import Attack
 from sottovoce.deid.replace.forms import canonical
-from sottovoce._model_folders import LOCAL, check_size
 from sottovoce.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -197,6 +197,8 @@ def _leave_out_public(model: JointModel, state: dict[str, Tensor]) -> dict[str, 
 
 
 def _public(reference: Mapping[str, Any], state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    from sottovoce.nlu.encoders.bert import MINILM
+
     source = str(reference["source"])
     # The run names it, and a run may come from a stranger: nothing is downloaded.
     if source != MINILM and not Path(source).is_dir():

@@ -155,7 +155,15 @@ def _load_transformer(folder: Path, about: dict[str, Any]) -> LanguageModel:
         with bounded(sum(x.numel() for x in state.values()), folder):
             model = TransformerLM(Vocabulary.load(folder / WORDS), shape)
         model.load_state_dict(state)
-    except (KeyError, TypeError, AttributeError, RuntimeError, EOFError, OSError, UnpicklingError) as problem:
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+        EOFError,
+        OSError,
+        UnpicklingError,
+    ) as problem:
         raise InvalidInput(f"Expected a Transformer in {folder}: {problem}") from problem
     model.eval()
     return model

@@ -4,6 +4,7 @@ import json
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_a_configuration_cannot_take_more_memory_than_the_weights(
 
 
 def test_the_bound_counts_every_way_to_make_weights() -> None:
-    makers = [
+    makers: list[Callable[[], object]] = [
         lambda: torch.nn.Linear(4000, 4000),
         lambda: torch.nn.Embedding(10**7, 2),
         lambda: torch.nn.LSTM(1000, 2000),

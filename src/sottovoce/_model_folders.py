@@ -35,7 +35,7 @@ def _elements(path: Path) -> int:
         try:
             header = json.loads(stream.read(length))
             shapes = [part["shape"] for name, part in header.items() if name != "__metadata__"]
-            found = sum(math.prod(shape) for shape in shapes)
+            found = sum(int(math.prod(shape)) for shape in shapes)
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise InvalidInput(f"Expected safetensors in {path}, got a damaged file.") from problem
     # A header can lie, the length of the file cannot.

@@ -1,5 +1,7 @@
 """`POST /deidentify`: the same release and the same statement as the library's."""
 
+from typing import Any
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -18,7 +20,7 @@ def post(client: TestClient, **body: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("strategy", list(OfferedStrategy))
 def test_the_statement_is_that_of_the_library(client: TestClient, strategy: str) -> None:
-    by = {"epsilon": 2.0} if strategy == "response" else {"p": 0.9}
+    by: dict[str, Any] = {"epsilon": 2.0} if strategy == "response" else {"p": 0.9}
     answer = client.post("/deidentify", json={"text": TEXT, "strategy": strategy, **by}).json()
     deid = Deidentifier(
         detector="gazetteer+patterns",

@@ -139,6 +139,9 @@ class Deidentifier:
     def release_texts(self, texts: Iterable[str]) -> Iterator[str]:
         """Release texts lazily, in order."""
         self.refuse_plain_text()
+        if self._names.reversible:
+            yield from (each.text for each in self.release_all(map(utterance_of, texts)))
+            return
         source, (call,) = iter(texts), random_numbers(1)
         while batch := [_BareText(text) for text in islice(source, BATCH)]:
             for utterance, pieces in self._replaced(cast(list[Utterance], batch), call):
@@ -164,7 +167,10 @@ class Deidentifier:
             for utterance in batch:
                 _check_tokens(utterance)
             for utterance, pieces in self._replaced(batch, call):
-                yield self._assembled(utterance, pieces)
+                release = self._assembled(utterance, pieces)
+                if self._names.reversible:
+                    self._remember(utterance, release)
+                yield release
 
     def statement(self) -> ReleaseStatement:
         """The privacy statement for everything released so far."""
@@ -366,6 +372,16 @@ class Deidentifier:
                 for start, end, kind, place, before in own
             ]
             yield utterance, pieces
+
+    def _remember(self, utterance: Utterance, release: Release) -> None:
+        self._names.remember(
+            release.utterance,
+            utterance,
+            [
+                (piece.new_start, piece.new_end, utterance.text[piece.start : piece.end])
+                for piece in release.offsets.replacements
+            ],
+        )
 
     def _count(self, batch: Sequence[Utterance], types: list[tuple[str, ...]], call: int) -> None:
         if self._shared_counts.is_copy and self._names.reversible:

@@ -1,10 +1,11 @@
-"""`sottovoce deid`: release text with a statement; train, evaluate, explain, verify, attack."""
+"""`sottovoce deid`: release text with a privacy statement, and commands around it."""
 
 import click
 
 from sottovoce.cli.deid.attack import attack
 from sottovoce.cli.deid.evaluate import evaluate_verb
 from sottovoce.cli.deid.explain import explain_verb
+from sottovoce.cli.deid.restore import restore
 from sottovoce.cli.deid.run import run
 from sottovoce.cli.deid.train import train
 from sottovoce.cli.deid.verify import verify
@@ -28,5 +29,5 @@ def deid() -> None:
     """
 
 
-for command in (run, train, evaluate_verb, explain_verb, verify, attack):
+for command in (run, train, evaluate_verb, explain_verb, verify, restore, attack):
     deid.add_command(command)

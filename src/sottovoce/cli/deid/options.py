@@ -81,8 +81,20 @@ def vault_of(options: Mapping[str, Any]) -> Vault | None:
                 "Expected --key with --vault, got none: without the key the vault cannot be opened."
             )
         return Vault.fresh(within=options["within"])
-    key = Path(options["key_file"]).read_bytes()
+    key = read_key(options["key_file"])
+    if reversible and Path(options["vault_file"]).exists():
+        found = Vault.load(options["vault_file"], key)
+        if found.within != options["within"]:
+            raise InvalidInput(
+                f"Expected --within {found.within}, as in the vault, got {options['within']}."
+            )
+        return found
     return Vault(key, within=options["within"], reversible=reversible)
+
+
+def read_key(path: str) -> bytes:
+    """The key in a file; Vault checks its length."""
+    return Path(path).read_bytes()
 
 
 def evaluation_of(path: str | None) -> Evaluation | None:

@@ -96,7 +96,9 @@ from sottovoce.privacy.noise import NoiseSource
     help="Delta of counting the surrogates, with dp-histogram.",
 )
 @click.option("--vectors", help="Word vectors for the strategy semantic (.npz or text).")
-@click.option("--key", "key_file", help=f"File of {KEY_BYTES} secret bytes, for consistent.")
+@click.option(
+    "--key", "key_file", help=f"File of {KEY_BYTES} secret bytes, for consistent, hash and encrypt."
+)
 @click.option(
     "--within",
     type=click.Choice(WITHIN),
@@ -105,7 +107,9 @@ from sottovoce.privacy.noise import NoiseSource
     help="Scope in which equal values get equal surrogates, with consistent.",
 )
 @click.option(
-    "--vault", "vault_file", help="Write the mapping from values to surrogates here, encrypted."
+    "--vault",
+    "vault_file",
+    help="Write what was replaced here, encrypted with the key, for `deid restore`.",
 )
 @click.option(
     "--delta",

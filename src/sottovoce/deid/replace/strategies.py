@@ -15,6 +15,8 @@ from sottovoce._registry import Registry
 from sottovoce.corpora.wordvectors import WordVectors
 from sottovoce.deid.replace import (
     Consistent,
+    ConsistentNames,
+    ConsistentNumbers,
     DateShift,
     FormatPreserving,
     Kernel,
@@ -30,6 +32,7 @@ from sottovoce.deid.replace import (
 from sottovoce.deid.replace.digits import Redrawn
 from sottovoce.deid.replace.forms import ATTRIBUTES, DIGITS, FORMS, INITIALS, Classes
 from sottovoce.deid.replace.lists import LANGUAGES
+from sottovoce.deid.replace.operators import Custom, Encrypt, Hash, Keep, Mask
 from sottovoce.deid.replace.placeholders import REDACTED, exemplar
 from sottovoce.deid.replace.semantic import count_located
 from sottovoce.deid.replace.surrogates import by_rank
@@ -38,6 +41,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.privacy.facts import SurrogateSource
 
 _NUMBERS = frozenset({"PHONE", "CARD", "MONEY", "ID", "IP"})
+_WITH_LETTERS = frozenset({"CARD", "ID"})
 _REDRAWN = {
     "PER": {INITIALS: "initials"},
     "ORG": {INITIALS: "initials"},
@@ -72,10 +76,29 @@ class Strategy(StrEnum):
     SEMANTIC = "semantic"
     CONSISTENT = "consistent"
     SHIFT = "shift"
+    MASK = "mask"
+    HASH = "hash"
+    ENCRYPT = "encrypt"
+    KEEP = "keep"
+    CUSTOM = "custom"
 
     @property
     def is_placeholder(self) -> bool:
         return self in (Strategy.REDACT, Strategy.TYPED, Strategy.NAMED)
+
+
+_ALWAYS = frozenset(
+    {
+        Strategy.CONSISTENT,
+        Strategy.SHIFT,
+        Strategy.MASK,
+        Strategy.HASH,
+        Strategy.ENCRYPT,
+        Strategy.KEEP,
+        Strategy.CUSTOM,
+    }
+)
+"""Strategies without p and epsilon."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +115,19 @@ class Setting:
     strategy: str = "entity"
     p: float | None = None
     epsilon: float | None = None
+    last: int = 0
+    """With the strategy mask: the number of last characters to keep."""
+    function: Callable[[str], str] | None = None
+    """With the strategy custom: from the value to its replacement."""
 
     def __post_init__(self) -> None:
         STRATEGIES.require(self.strategy)
+        if self.last and self.chosen is not Strategy.MASK:
+            raise InvalidInput(f"Expected last with the strategy mask, got {self.strategy}.")
+        if (self.function is not None) != (self.chosen is Strategy.CUSTOM):
+            raise InvalidInput(
+                f"Expected a function with the strategy custom and no other, got {self.strategy}."
+            )
         if self.p is not None:
             _validate.probability("p", self.p)
         if self.epsilon is not None:
@@ -104,7 +137,7 @@ class Setting:
         by_epsilon = self.chosen in (Strategy.RESPONSE, Strategy.SEMANTIC)
         if by_epsilon and self.epsilon is None:
             raise InvalidInput(f"Expected epsilon with the strategy {self.strategy}, got none.")
-        fixed = self.chosen in (Strategy.CONSISTENT, Strategy.SHIFT)
+        fixed = self.chosen in _ALWAYS
         if fixed and (self.epsilon is not None or self.p not in (None, 1.0)):
             raise InvalidInput(
                 f"Expected neither p nor epsilon with the strategy {self.strategy}, got one: it "
@@ -117,7 +150,8 @@ class Setting:
         return Strategy(self.strategy) if STRATEGIES.origin(self.strategy) is None else None
 
     def to_json(self) -> dict[str, Any]:
-        return {"strategy": str(self.strategy), "p": self.p, "epsilon": self.epsilon}
+        found = {"strategy": str(self.strategy), "p": self.p, "epsilon": self.epsilon}
+        return found | {"last": self.last} if self.last else found
 
 
 def parse_setting(text: str) -> tuple[str, Setting]:
@@ -130,14 +164,17 @@ def parse_setting(text: str) -> tuple[str, Setting]:
     strategy, _, parameter = rest.partition(":")
     name, _, value = parameter.partition("=")
     try:
-        if not (kind and equals) or (parameter and name not in ("p", "epsilon")):
+        if not (kind and equals) or (parameter and name not in ("p", "epsilon", "last")):
             raise ValueError
-        chosen = {name: float(value)} if parameter else {}
+        chosen: dict[str, Any] = {name: float(value)} if parameter else {}
+        if name == "last":
+            chosen = {name: int(value)}
     except ValueError:
         raise InvalidInput(
-            f"Expected a type and its strategy such as PER=entity:epsilon=3, got {text!r}."
+            "Expected a type and its strategy such as PER=entity:epsilon=3 or CARD=mask:last=4, "
+            f"got {text!r}."
         ) from None
-    return kind, Setting(strategy=strategy, p=chosen.get("p"), epsilon=chosen.get("epsilon"))
+    return kind, Setting(strategy=strategy, **chosen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,10 +234,20 @@ def _built_in(kind: str, setting: Setting, resources: Resources) -> Mechanism:
         if kind != "DATE":
             raise InvalidInput(f"Expected the strategy shift only for DATE, got it for {kind}.")
         return DateShift(vault=_vault(resources, strategy), placeholder=typed)
+    operator = _operator(kind, setting, resources)
+    if operator is not None:
+        return operator
+    letters = kind in _WITH_LETTERS
+    if listed is None and kind in _NUMBERS:
+        if strategy is Strategy.CONSISTENT:
+            vault = _vault(resources, strategy)
+            return ConsistentNumbers(vault=vault, placeholder=typed, letters=letters)
+        return FormatPreserving(placeholder=typed, letters=letters)
     if listed is None:
-        return FormatPreserving(placeholder=typed) if kind in _NUMBERS else Placeholder(text=typed)
+        return Placeholder(text=typed)
     case = resources.keep_case
-    if resources.fit is Fit.GRAMMAR and strategy not in (Strategy.WORD, Strategy.ENTITY):
+    by_class = (Strategy.WORD, Strategy.ENTITY, Strategy.CONSISTENT)
+    if resources.fit is Fit.GRAMMAR and strategy not in by_class:
         raise InvalidInput(
             "Expected the strategy word or entity for surrogates that fit the grammar, got "
             f"{strategy} for {kind}."
@@ -208,6 +255,14 @@ def _built_in(kind: str, setting: Setting, resources: Resources) -> Mechanism:
     match strategy:
         case Strategy.CONSISTENT:
             vault = _vault(resources, strategy)
+            if kind == "PER" and kind not in resources.surrogates:
+                return ConsistentNames(
+                    vault=vault,
+                    surrogates=listed,
+                    language=resources.language,
+                    same_gender=resources.fit is Fit.GRAMMAR,
+                    keep_case=case,
+                )
             return Consistent(vault=vault, surrogates=listed, keep_case=case)
         case Strategy.RESPONSE:
             ranked = listed if kind in resources.surrogates else by_rank(listed)
@@ -228,6 +283,23 @@ def _built_in(kind: str, setting: Setting, resources: Resources) -> Mechanism:
     if setting.epsilon is not None:
         return Kernel.for_epsilon(setting.epsilon, chosen, whole=whole, keep_case=case)
     return Kernel(surrogates=chosen, p=_replace_probability(setting), whole=whole, keep_case=case)
+
+
+def _operator(kind: str, setting: Setting, resources: Resources) -> Mechanism | None:
+    match setting.chosen:
+        case Strategy.MASK:
+            return Mask(last=setting.last)
+        case Strategy.HASH:
+            return Hash(vault=_vault(resources, Strategy.HASH))
+        case Strategy.ENCRYPT:
+            return Encrypt(vault=_vault(resources, Strategy.ENCRYPT))
+        case Strategy.KEEP:
+            return Keep(kind=kind)
+        case Strategy.CUSTOM:
+            assert setting.function is not None
+            return Custom(function=setting.function)
+        case _:
+            return None
 
 
 def _fitted(

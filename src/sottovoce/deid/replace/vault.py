@@ -1,18 +1,17 @@
-"""Consistent surrogates: equal values get equal surrogates, chosen by a secret key.
+"""The vault: a secret key, and with it pseudorandom choices that all processes agree on.
 
-The surrogate is chosen by HMAC-SHA-256 of the scope (a document, a user or the whole corpus), the
-type and the value, so no state is needed and all processes agree. Consistency reveals which values
-are equal, so a change to a single occurrence is always visible. What does hold is a guarantee for
-renaming a value everywhere in its scope, against anyone without the key.
-
-A reversible vault also stores the map from surrogates to values, encrypted with the key, and gives
-different values of a scope different surrogates.
+A reversible vault also remembers what was released: the map from surrogates to values, and for each
+text the places and values that were replaced. The file is encrypted with the key (AES-GCM). It
+gives back every released text exactly, also where two originals were released alike: texts come
+back in the order in which they were released.
 """
 
 import hmac
 import json
 import os
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,31 +19,24 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sottovoce import _validate
+from sottovoce.corpora import Utterance
 from sottovoce.deid.replace.forms import canonical, match_case
-from sottovoce.deid.replace.mechanism import Cost, Scope, source_cost
-from sottovoce.deid.replace.surrogates import Surrogates
+from sottovoce.deid.replace.mechanism import Scope
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
-from sottovoce.privacy.noise import NoiseSource
 
 KEY_BYTES = 32
 WITHIN = ("document", "user", "corpus")
 _NONCE_BYTES = 12
-_EQUALITY = (
-    "equal values have equal surrogates, so a change to a single occurrence is always visible; "
-    "what holds is the guarantee for renaming a value everywhere"
-)
+Original = dict[str, Any]
+Kept = tuple[int, int, str]
 
 
 class Vault:
-    """The key, and the surrogates chosen with it.
+    """The key, and in a reversible vault what was replaced with it.
 
     >>> vault = Vault(bytes(32), within="user")
-    >>> from sottovoce.deid.replace.surrogates import uniform
-    >>> cities = Consistent(vault=vault, surrogates=uniform(["rome", "oslo", "lima"]))
-    >>> scope = Scope(type="LOC", user="u1")
-    >>> once, again = cities.replace(["Paris", "paris"], [scope] * 2, NoiseSource())
-    >>> once.lower() == again
+    >>> vault.prf("surrogate", "ann") == Vault(bytes(32)).prf("surrogate", "ann")
     True
     """
 
@@ -55,6 +47,7 @@ class Vault:
         self.within = _validate.one_of("within", within, WITHIN)
         self.reversible = reversible
         self._known: dict[str, dict[str, str]] = {}
+        self._released: dict[str, list[Original]] = {}
 
     @classmethod
     def fresh(cls, *, within: str = "user", reversible: bool = False) -> "Vault":
@@ -97,11 +90,76 @@ class Vault:
             raise InvalidInput(f"Expected a surrogate of this vault, got {surrogate!r}.")
         return known[canonical(surrogate)]
 
+    def remember(self, released: Utterance, original: Utterance, pieces: Sequence[Kept]) -> None:
+        """Keep what is needed to restore a released text.
+
+        `pieces` are start and end in the released text, and the original value.
+        """
+        if not self.reversible:
+            return
+        kept: Original = {"pieces": [list(piece) for piece in pieces]}
+        for name in ("user", "id"):
+            if getattr(original, name) != getattr(released, name):
+                kept[name] = getattr(original, name)
+        if original.tokens != tuple(original.text.split()) or {*original.slots} - {"O"}:
+            kept |= {"tokens": original.tokens, "slots": original.slots}
+        self._released.setdefault(self._name_of(released), []).append(kept)
+
+    def restored(self, released: Utterance) -> Utterance | None:
+        """The original of a released text, the next one if several were released alike.
+
+        None if this text was not released with the vault.
+        """
+        waiting = self._released.get(self._name_of(released))
+        if not waiting:
+            return None
+        kept = waiting.pop(0)
+        parts, place = [], 0
+        for start, end, value in kept["pieces"]:
+            parts += [released.text[place:start], value]
+            place = end
+        text = "".join([*parts, released.text[place:]])
+        tokens = tuple(kept.get("tokens", text.split()))
+        return replace(
+            released,
+            text=text,
+            tokens=tokens,
+            slots=tuple(kept.get("slots", ("O",) * len(tokens))),
+            user=kept.get("user", released.user),
+            id=kept.get("id", released.id),
+        )
+
+    def restored_text(self, text: str) -> str:
+        """The text with every known surrogate replaced by its value, for text that was edited.
+
+        A surrogate of several values is left as it is.
+        """
+        values: dict[str, set[str]] = {}
+        for known in self._known.values():
+            for surrogate, value in known.items():
+                values.setdefault(surrogate, set()).add(value)
+        unique = {name: found.pop() for name, found in values.items() if len(found) == 1}
+        if not unique:
+            return text
+        longest = sorted(unique, key=lambda name: (-len(name), name))
+        pattern = "|".join(map(re.escape, longest))
+        return re.sub(
+            rf"(?<!\w)(?:{pattern})(?!\w)",
+            lambda found: match_case(unique[canonical(found[0])], found[0]),
+            text,
+            flags=re.IGNORECASE,
+        )
+
+    def _name_of(self, released: Utterance) -> str:
+        message = json.dumps(["released", released.text, released.user, released.id])
+        return self._hmac(message.encode()).hex()[:24]
+
     def save(self, path: str | Path) -> None:
         """Write the surrogate map, encrypted with the key (AES-GCM)."""
         nonce = os.urandom(_NONCE_BYTES)
-        plain = json.dumps({"within": self.within, "known": self._known}).encode()
-        with output(path) as stream:
+        content = {"within": self.within, "known": self._known, "released": self._released}
+        plain = json.dumps(content).encode()
+        with output(path, mode=0o600) as stream:
             stream.write(nonce + AESGCM(self._hmac(b"vault file")).encrypt(nonce, plain, None))
 
     @classmethod
@@ -118,52 +176,12 @@ class Vault:
             ) from problem
         saved = json.loads(plain)
         vault.within, vault._known = saved["within"], saved["known"]
+        vault._released = saved.get("released", {})
         return vault
+
+    def derived_key(self, purpose: str) -> bytes:
+        """A key of 32 bytes for another purpose."""
+        return self._hmac(f"key {purpose}".encode())
 
     def _hmac(self, message: bytes) -> bytes:
         return hmac.digest(self._key, message, "sha256")
-
-
-class Consistent:
-    """Replaces every value by the surrogate that the vault chooses for it."""
-
-    whole = True
-    scoped = True
-
-    def __init__(self, *, vault: Vault, surrogates: Surrogates, keep_case: bool = True) -> None:
-        self.vault, self.surrogates, self.keep_case = vault, surrogates, keep_case
-
-    def replace(
-        self, values: Sequence[str], scopes: Sequence[Scope], source: NoiseSource
-    ) -> list[str]:
-        outputs = []
-        for value, scope in zip(values, scopes, strict=True):
-            surrogate = self._surrogate(canonical(value), scope)
-            outputs.append(match_case(surrogate, value) if self.keep_case else surrogate)
-        return outputs
-
-    def _surrogate(self, value: str, scope: Scope) -> str:
-        listed = self.surrogates.values
-        # The modulo bias of 2^64 over a few thousand values is negligible.
-        place = self.vault.prf("surrogate", self.vault.scope_name(scope), value) % len(listed)
-        if not self.vault.reversible:
-            return listed[place]
-        known = self.vault.surrogate_map(scope)
-        for step in range(len(listed)):
-            surrogate = listed[(place + step) % len(listed)]
-            if known.setdefault(surrogate, value) == value:
-                return surrogate
-        surrogate = f"{scope.type.lower()}-{self.vault.pseudonym(value, scope.type)}"
-        known[surrogate] = value
-        return surrogate
-
-    def cost(self) -> Cost:
-        return Cost(why_none=_EQUALITY, **source_cost(self.surrogates))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "mechanism": "consistent surrogates (HMAC)",
-            "within": self.vault.within,
-            "reversible": self.vault.reversible,
-            "surrogates": self.surrogates.to_json(),
-        }

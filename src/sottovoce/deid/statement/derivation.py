@@ -11,8 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sottovoce.deid.detect.evaluation import Evaluation
-from sottovoce.deid.replace import Consistent, Cost, Kernel, Mechanism, WithinClass
+from sottovoce.deid.replace import (
+    Consistent,
+    ConsistentNumbers,
+    Cost,
+    Kernel,
+    Mechanism,
+    WithinClass,
+)
 from sottovoce.deid.replace.mechanism import SAME_CASE
+from sottovoce.deid.replace.operators import Encrypt, Hash
 from sottovoce.deid.replace.strategies import Setting
 from sottovoce.deid.replace.third_party import ThirdParty
 from sottovoce.deid.statement.facts import ReplacedValues
@@ -35,6 +43,8 @@ _IDENTITY = (
     "one release are different utterances), and a user by one name"
 )
 _MEASURED = "the evaluation itself: the share of private values that are missed is stated"
+_KEYED = (Consistent, ConsistentNumbers, Hash, Encrypt)
+"""Mechanisms that are consistent by a secret key."""
 _UNFOUND = "values not found"
 
 
@@ -258,9 +268,7 @@ class Released:
     def _renaming(self) -> Guarantee | None:
         """The guarantee of consistent surrogates for renaming a value everywhere in its scope."""
         consistent = [
-            kind
-            for kind in self.unit_counts.types
-            if isinstance(self.mechanisms.get(kind), Consistent)
+            kind for kind in self.unit_counts.types if isinstance(self.mechanisms.get(kind), _KEYED)
         ]
         if not consistent or any(kind not in self.mechanisms for kind in self.unit_counts.types):
             return None  # The effect of renaming on other mechanisms is unknown.

@@ -21,12 +21,11 @@ def test_every_record_comes_back(tmp_path: Path, strategy: str) -> None:
     key.write_bytes(bytes(range(32)))
     released, back = tmp_path / "out.jsonl", tmp_path / "back.jsonl"
     gold = ("--detector", "gold", "--labels", "built-in")
-    made = _run(
-        source, "-o", released, *gold, "--strategy", strategy, "--key", key, "--vault", vault
-    )
+    keyed = ("--key", key, "--vault", vault)
+    made = _run(source, "-o", released, *gold, "--strategy", strategy, *keyed)
     assert made.exit_code == 0, made.output
     assert [u.text for u in read(released)] != [u.text for u in read(source)]
-    found = _run("restore", released, "--key", key, "--vault", vault, "-o", back)
+    found = _run("restore", released, *keyed, "-o", back)
     assert found.exit_code == 0, found.output
     assert list(read(back)) == list(read(source))
     key.write_bytes(bytes(32))

@@ -39,6 +39,8 @@ def resources(
     found: Combination,
     noise: NoiseSource,
     vault: Vault | None,
+    *,
+    language: str,
 ) -> Resources:
     named = options["surrogates"]
     if named and any(Path(named).exists() and _is_same(named, reader) for reader in readers):
@@ -65,6 +67,7 @@ def resources(
         vectors=vectors,
         vault=vault,
         fit=Fit(options["fit"]),
+        language=language,
     )
 
 

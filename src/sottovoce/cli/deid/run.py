@@ -60,7 +60,7 @@ from sottovoce.privacy.noise import NoiseSource
     "--type",
     "per_type",
     multiple=True,
-    metavar="TYPE=STRATEGY[:p=P|:epsilon=E]",
+    metavar="TYPE=STRATEGY[:p=P|:epsilon=E|:last=N]",
     help="Override the setting for one type; repeatable.",
 )
 @detector_options
@@ -199,7 +199,7 @@ def run(
             strategy=options["strategy"], p=options["p"], epsilon=options["epsilon"]
         ),
         "per_type": dict(map(parse_setting, options["per_type"])),
-        "resources": resources(options, readers, found, noise, vault),
+        "resources": resources(options, readers, found, noise, vault, language=detection.language),
         "fields": Fields(
             user=options["user"],
             id=options["id_"],

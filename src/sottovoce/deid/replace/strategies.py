@@ -158,7 +158,7 @@ def parse_setting(text: str) -> tuple[str, Setting]:
     """Parse the setting of one type.
 
     >>> parse_setting("PER=entity:epsilon=3")
-    ('PER', Setting(strategy='entity', p=None, epsilon=3.0))
+    ('PER', Setting(strategy='entity', p=None, epsilon=3.0, last=0, function=None))
     """
     kind, equals, rest = text.partition("=")
     strategy, _, parameter = rest.partition(":")

@@ -17,10 +17,11 @@ def test_time_first() -> None:
 
 
 def test_positions_without_a_batch_dimension() -> None:
-    table, x = nn.Embedding(4, 2), torch.randn(4, 4, 2)
+    """Numbers made by the model are known to be no examples (see `layers.following`)."""
+    table, x, places = nn.Embedding(4, 2), torch.randn(4, 4, 2), torch.arange(4)
     keeper = BookKeeper(table)
     with keeper.record(count=4), pytest.raises(InvalidInput, match="depend on that example alone"):
-        keeper.backward(score(x * table(torch.arange(4)), 4))
+        keeper.backward(score(x * table(places), 4))
 
 
 def test_another_order() -> None:

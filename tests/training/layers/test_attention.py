@@ -10,7 +10,6 @@ from tests.training.reference import Partition, assert_exact, few, partitions, s
 from torch import Tensor, nn
 
 from sottovoce.training.clipping.bookkeeping import BookKeeper
-from sottovoce.training.errors import UnsupportedLayer
 
 EXAMPLES, WIDTH, HEADS = 4, 6, 2
 
@@ -117,8 +116,19 @@ def test_inside_of_an_encoder_layer() -> None:
     )
 
 
-@pytest.mark.parametrize("option", ["add_bias_kv", "add_zero_attn"])
-def test_rare_options_are_refused(option: str) -> None:
-    options: dict[str, Any] = {option: True}
-    with pytest.raises(UnsupportedLayer, match="set them to False"):
-        BookKeeper(nn.MultiheadAttention(WIDTH, HEADS, **options))
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("zeros", [True, False])
+def test_learned_keys_and_zero_keys(batch_first: bool, zeros: bool) -> None:
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(
+        WIDTH, HEADS, batch_first=batch_first, add_bias_kv=True, add_zero_attn=zeros
+    )
+    x = torch.randn((4, 5, WIDTH) if batch_first else (5, 4, WIDTH))
+    causal = torch.ones(5, 5).triu(1).bool()
+    padding = torch.arange(5) >= torch.tensor([[5], [2], [4], [3]])
+
+    def losses() -> torch.Tensor:
+        outputs = layer(x, x, x, key_padding_mask=padding, attn_mask=causal)[0]
+        return score(outputs if batch_first else outputs.transpose(0, 1), 4)
+
+    assert_exact(layer, losses, Partition(torch.tensor([0, 1, 1, 2]), 3))

@@ -8,9 +8,7 @@ from hypothesis import given
 from tests.training.reference import Partition, assert_exact, few, partitions, score, seeds
 from torch import Tensor, nn
 
-from sottovoce.training.clipping.bookkeeping import BookKeeper
-from sottovoce.training.errors import UnsupportedLayer
-from sottovoce.training.layers import expanded, one_by_one, rule_for
+from sottovoce.training.layers import expanded, find_rule, one_by_one, rule_for
 from sottovoce.training.layers.registry import _RULES
 from sottovoce.training.records.tape import Tape
 
@@ -105,14 +103,10 @@ def check(model: Tagger, partition: Partition, seed: int) -> None:
     assert_exact(model, lambda: model(x, tags), partition)
 
 
-def test_without_a_rule_it_is_refused() -> None:
-    with pytest.raises(UnsupportedLayer) as refusal:
-        BookKeeper(Tagger())
-    assert set(refusal.value.reasons) == {
-        "chain.transitions",
-        "chain.start",
-        "chain.temperature",
-    }
+@few
+@given(partition=partitions(EXAMPLES), seed=seeds)
+def test_without_a_rule_it_is_followed(partition: Partition, seed: int) -> None:
+    check(Tagger(), partition, seed)
 
 
 def test_a_subclass_with_another_forward_has_no_rule() -> None:
@@ -123,7 +117,8 @@ def test_a_subclass_with_another_forward_has_no_rule() -> None:
     class Renamed(nn.Linear):
         pass
 
-    with pytest.raises(UnsupportedLayer, match="Doubled"):
-        BookKeeper(Doubled(2, 2))
-    layer, x = Renamed(2, 3), torch.randn(4, 2)
-    assert_exact(layer, lambda: score(layer(x), 4), Partition(None, 4))
+    assert find_rule(Doubled(2, 2)) is None
+    assert find_rule(Renamed(2, 2)) is not None
+    x = torch.randn(4, 2)
+    for layer in (Doubled(2, 3), Renamed(2, 3)):
+        assert_exact(layer, lambda: score(layer(x), 4), Partition(None, 4))  # noqa: B023

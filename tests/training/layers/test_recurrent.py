@@ -13,7 +13,6 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from sottovoce.errors import InvalidInput
 from sottovoce.training.clipping.bookkeeping import BookKeeper
-from sottovoce.training.errors import UnsupportedLayer
 
 KINDS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 EXAMPLES, LENGTH, WIDTH, HIDDEN = 4, 5, 3, 6
@@ -161,9 +160,53 @@ def test_dropout_between_layers_is_that_of_training() -> None:
         torch.testing.assert_close(layer(x)[0], layer(x)[0])
 
 
-def test_projections_are_refused() -> None:
-    with pytest.raises(UnsupportedLayer, match="proj_size"):
-        BookKeeper(nn.LSTM(3, 6, proj_size=2))
+PLAIN = [
+    lambda: nn.RNN(WIDTH, HIDDEN, num_layers=2, bidirectional=True, batch_first=True),
+    lambda: nn.RNN(WIDTH, HIDDEN, nonlinearity="relu", bias=False, batch_first=True),
+    lambda: nn.LSTM(WIDTH, HIDDEN, proj_size=2, num_layers=2, bidirectional=True, batch_first=True),
+]
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+@pytest.mark.parametrize("make", PLAIN)
+@pytest.mark.parametrize("packed", [False, True])
+def test_rnn_and_projections(make: Callable[[], nn.RNNBase], packed: bool) -> None:
+    torch.manual_seed(0)
+    layer, x = make(), torch.randn(4, 5, WIDTH)
+    lengths = torch.tensor([3, 5, 1, 4])
+
+    def losses() -> Tensor:
+        if not packed:
+            return score(layer(x)[0], 4)
+        inputs = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        outputs, states = layer(inputs)
+        last = states[0] if isinstance(states, tuple) else states
+        found = pad_packed_sequence(outputs, batch_first=True)[0]
+        return score(found, 4) + score(last.transpose(0, 1), 4)
+
+    assert_exact(layer, losses, Partition(torch.tensor([0, 1, 1, 2]), 3))
+
+
+class Loop(nn.Module):
+    """A cell called once a step."""
+
+    def __init__(self, kind: type[nn.RNNCellBase]) -> None:
+        super().__init__()
+        self.cell = kind(WIDTH, HIDDEN)  # type: ignore[call-arg]
+
+    def forward(self, x: Tensor) -> Tensor:
+        state, outputs = None, []
+        for t in range(x.shape[1]):
+            state = self.cell(x[:, t], state)
+            outputs.append(state[0] if isinstance(state, tuple) else state)
+        return torch.stack(outputs, 1)
+
+
+@pytest.mark.parametrize("kind", [nn.RNNCell, nn.GRUCell, nn.LSTMCell])
+def test_cells(kind: type[nn.RNNCellBase]) -> None:
+    torch.manual_seed(0)
+    model, x = Loop(kind), torch.randn(4, 5, WIDTH)
+    assert_exact(model, lambda: score(model(x), 4), Partition(torch.tensor([0, 1, 1, 2]), 3))
 
 
 def test_a_single_sequence_needs_a_batch_dimension() -> None:

@@ -27,6 +27,7 @@ from sottovoce.training.checks.forms import Form, Forms, Input
 from sottovoce.training.checks.ownership import HIDDEN_GRAPH, refuse_hidden_graph
 from sottovoce.training.clipping.coverage import Coverage, Recorded, why_never
 from sottovoce.training.clipping.totals import ClippedSums
+from sottovoce.training.layers.following import Following
 from sottovoce.training.records.grouping import Grouping, norm_dtype
 from sottovoce.training.records.tape import Tape, TrackedParameter
 
@@ -122,9 +123,12 @@ class BookKeeper:
             for entry in tracked.values():
                 guard = _guard(entry)
                 undo.callback(guard.remove)
+            following = Following(tape, self._model)
             for recorded in self._coverage.recorded:
-                vars(recorded.module)["forward"] = _recording_forward(recorded, tape)
+                forward = _recording_forward(recorded, tape, following)
+                vars(recorded.module)["forward"] = forward
                 undo.callback(vars(recorded.module).pop, "forward")
+            undo.enter_context(following)
             self._recording = True
             try:
                 yield
@@ -252,7 +256,7 @@ def _add_gradient(parameter: nn.Parameter, total: Tensor) -> None:
     parameter.grad = total if parameter.grad is None else parameter.grad.add_(total)
 
 
-def _recording_forward(recorded: Recorded, tape: Tape) -> Callable[..., Any]:
+def _recording_forward(recorded: Recorded, tape: Tape, following: Following) -> Callable[..., Any]:
     """The rule in place of a module's forward; a nested call by the rule runs the original."""
     module, rule = recorded.module, recorded.rule
     plain = module.forward
@@ -269,7 +273,7 @@ def _recording_forward(recorded: Recorded, tape: Tape) -> Callable[..., Any]:
             )
         running, tape.module = True, recorded.name or "the model"
         try:
-            return rule.forward(module, tape, *args, **kwargs)
+            return following.run(partial(rule.forward, module, tape), plain, args, kwargs)
         finally:
             running = False
 

@@ -38,7 +38,10 @@ class Coverage:
 
     @classmethod
     def of(cls, model: nn.Module) -> "Coverage":
-        """Raise `UnsupportedLayer` unless every trainable parameter has a rule."""
+        """Raise `UnsupportedLayer` for layers that mix examples, or that a rule refuses.
+
+        Parameters without a rule are followed through the operations that use them.
+        """
         problems: dict[str, str] = {}
         recorded: list[Recorded] = []
         covered: set[tuple[nn.Module, str]] = set()
@@ -57,10 +60,11 @@ class Coverage:
                 recorded.append(Recorded(name, module, rule))
                 covered |= held
         for name, module, own in _trainable(model):
-            shapeless = isinstance(module._parameters[own], UninitializedParameter)
-            if shapeless or (module, own) not in covered:
-                full_name = f"{name}.{own}".lstrip(".")
-                problems[full_name] = _why_uncovered(module, shapeless)
+            if isinstance(module._parameters[own], UninitializedParameter):
+                problems[f"{name}.{own}".lstrip(".")] = (
+                    f"the shape of {type(module).__name__} is not initialised: run the model once "
+                    "first"
+                )
         if problems:
             raise UnsupportedLayer(problems)
         tracked, layer_names = _track_parameters(model)
@@ -94,16 +98,6 @@ def _why_not(module: nn.Module, rule: Rule) -> str | None:
     if replaced is not None:
         return f"its method {replaced} was replaced on the instance: restore it"
     return rule.refuse(module)
-
-
-def _why_uncovered(module: nn.Module, shapeless: bool) -> str:
-    kind = type(module).__name__
-    if shapeless:
-        return f"the shape of {kind} is not initialised: run the model once first"
-    return (
-        f"no rule covers it in {kind}: register one (sottovoce.training.layers.rule_for), or "
-        "freeze it with requires_grad_(False)"
-    )
 
 
 def _held(module: nn.Module, rule: Rule) -> Iterator[tuple[nn.Module, str]]:

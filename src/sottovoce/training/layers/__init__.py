@@ -4,6 +4,8 @@
 """
 
 from sottovoce.training.layers.attention import attention_rule
+from sottovoce.training.layers.bags import bag_rule
+from sottovoce.training.layers.cells import any_lstm_rule, rnn_rule
 from sottovoce.training.layers.convolution import convolution_rule
 from sottovoce.training.layers.linear import embedding_rule, linear, linear_rule, lookup
 from sottovoce.training.layers.per_example import expanded, one_by_one
@@ -18,7 +20,9 @@ from sottovoce.training.layers.scale import (
 
 __all__ = [
     "Rule",
+    "any_lstm_rule",
     "attention_rule",
+    "bag_rule",
     "convolution_rule",
     "embedding_rule",
     "expanded",
@@ -32,6 +36,7 @@ __all__ = [
     "lstm_rule",
     "one_by_one",
     "rms_norm_rule",
+    "rnn_rule",
     "rule_for",
     "scale_and_shift",
 ]

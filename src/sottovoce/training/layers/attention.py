@@ -15,18 +15,12 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from sottovoce.training.layers.linear import linear
-from sottovoce.training.layers.per_example import expanded
+from sottovoce.training.layers.per_example import copies, expanded
 from sottovoce.training.layers.registry import all_parameters, apply, rule_for
 from sottovoce.training.records.tape import Tape, record_outer_product
 
 
-def _refuse(module: nn.MultiheadAttention) -> str | None:
-    if module.bias_k is not None or module.add_zero_attn:
-        return "add_bias_kv and add_zero_attn are not supported: set them to False"
-    return None
-
-
-@rule_for(nn.MultiheadAttention, covers=all_parameters, refuse=_refuse)
+@rule_for(nn.MultiheadAttention, covers=all_parameters)
 def attention_rule(
     module: nn.MultiheadAttention,
     tape: Tape,
@@ -43,10 +37,13 @@ def attention_rule(
     same = query is key and key is value
     if not module.batch_first:
         query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+    projected = _with_learned(module, tape, *_project(module, tape, query, key, value, same))
     q, k, v = (
         x.reshape(*x.shape[:2], module.num_heads, module.head_dim).transpose(1, 2)
-        for x in _project(module, tape, query, key, value, same)
+        for x in projected
     )
+    if mask is not None:  # the keys added are visible to everybody
+        mask = functional.pad(mask, (0, k.shape[2] - mask.shape[-1]))
     dropout = module.dropout if module.training else 0.0
     weights = None
     if need_weights:
@@ -81,6 +78,23 @@ def _project(
     fold = len(sources[0]) // max(tape.grouping.examples, 1)
     shifts = expanded(tape, bias).repeat_interleave(fold, 0).unsqueeze(1).chunk(3, -1)
     return tuple(x + shift for x, shift in zip(unshifted, shifts, strict=True))
+
+
+def _with_learned(
+    module: nn.MultiheadAttention, tape: Tape, q: Tensor, k: Tensor, v: Tensor
+) -> tuple[Tensor, ...]:
+    """`add_bias_kv` adds a learned key and value, `add_zero_attn` a key and value of zeros."""
+    if module.bias_k is not None and module.bias_v is not None:
+        added = (
+            copies(tape, bias, (len(k), 1, bias.shape[-1]))
+            if bias.requires_grad
+            else bias.expand(len(k), 1, -1)
+            for bias in (module.bias_k, module.bias_v)
+        )
+        k, v = (torch.cat([x, bias], 1) for x, bias in zip((k, v), added, strict=True))
+    if module.add_zero_attn:
+        k, v = (functional.pad(x, (0, 0, 0, 1)) for x in (k, v))
+    return q, k, v
 
 
 class _PackedProjections(Function):

@@ -16,7 +16,7 @@ from sottovoce.training.records.grouping import norm_dtype
 from sottovoce.training.records.records import Instantiated
 from sottovoce.training.records.tape import Tape, record_outer_product
 
-Convolution = nn.Conv1d | nn.Conv2d
+Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
 
 
 class _Convolution(Function):
@@ -111,5 +111,5 @@ def convolution_rule(module: Convolution, tape: Tape, input: Tensor) -> Tensor:
     return outputs
 
 
-for kind in (nn.Conv1d, nn.Conv2d):
+for kind in (nn.Conv1d, nn.Conv2d, nn.Conv3d):
     rule_for(kind)(convolution_rule)

@@ -222,11 +222,6 @@ def _run_lstm(way: Direction, steps: Tensor, states: States) -> tuple[Tensor, St
     return outputs, tuple(final)
 
 
-def _refuse(module: nn.LSTM) -> str | None:
-    return "LSTM with proj_size is not supported: set it to 0" if module.proj_size else None
-
-
-@rule_for(nn.LSTM, refuse=_refuse)
 def lstm_rule(
     module: nn.LSTM,
     tape: Tape,

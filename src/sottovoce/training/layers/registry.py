@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.nn.utils import parametrize
 
 Forward = TypeVar("Forward", bound=Callable[..., Any])
 
@@ -85,12 +86,21 @@ def find_rule(module: nn.Module) -> Rule | None:
     >>> find_rule(Doubled(2, 2)) is None
     True
     """
+    if not _holds_its_parameters(module):
+        return None
     between: set[str] = set()
     for kind in type(module).__mro__:
         if kind in _RULES:
             return None if any(_overrides(kind, name) for name in between) else _RULES[kind]
         between |= vars(kind).keys()
     return None
+
+
+def _holds_its_parameters(module: nn.Module) -> bool:
+    """Whether no parameter was replaced by a function of others, as `weight_norm` does."""
+    if parametrize.is_parametrized(module):
+        return False
+    return not any(isinstance(value, Tensor) for value in vars(module).values())
 
 
 def overridden_on_object(module: nn.Module) -> str | None:

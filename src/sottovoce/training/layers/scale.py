@@ -119,7 +119,7 @@ def instance_norm_rule(module: nn.InstanceNorm1d, tape: Tape, input: Tensor) -> 
     return scale_and_shift(tape, normalised, module.weight, module.bias, channels_last=False)
 
 
-for kind in (nn.InstanceNorm1d, nn.InstanceNorm2d):
+for kind in (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d):
     rule_for(kind)(instance_norm_rule)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from sottovoce.errors import InvalidInput
 from sottovoce.training.checks.forms import EACH, SHARED, Input
 from sottovoce.training.clipping.totals import ClippedSums
+from sottovoce.training.records.derived import DerivedValues
 from sottovoce.training.records.grouping import GramCache, Grouping, norm_dtype
 from sottovoce.training.records.inner import shared_product
 from sottovoce.training.records.records import (
@@ -67,6 +68,7 @@ class Tape:
         self.anchor = torch.zeros((), device=device, requires_grad=True)
         """Input that requires a gradient, so that autograd reaches layers whose inputs do not."""
         self.grams = GramCache()
+        self.derived = DerivedValues()
         self.module = "the model"
         """The name of the current module, for error messages."""
         self.open = True
@@ -79,7 +81,8 @@ class Tape:
     @property
     def leaves(self) -> list[Tensor]:
         """The tensors at which a backward pass ends; nothing else gets a gradient."""
-        return [self.anchor, *(entry.parameter for entry in self._tracked.values())]
+        own = (entry.parameter for entry in self._tracked.values())
+        return [self.anchor, *own, *self.derived.leaves]
 
     @property
     def grouping(self) -> Grouping:
@@ -131,6 +134,8 @@ class Tape:
 
     def belong_together(self, *parameters: Tensor) -> bool:
         """Whether they belong to one layer and are not shared, so that one record suffices."""
+        if any(parameter in self.derived for parameter in parameters):
+            return False
         tracked = [self._tracked_parameter(parameter) for parameter in parameters]
         return all(a.layer == tracked[0].layer and not a.shared for a in tracked)
 
@@ -140,6 +145,9 @@ class Tape:
             raise InvalidInput(
                 "Expected the backward pass inside keeper.record(), got one after it."
             )
+        if parameters[0] in self.derived:
+            self._pull_back(parameters[0], record)
+            return
         tracked = tuple(self._tracked_parameter(parameter) for parameter in parameters)
         first = tracked[0]
         squares, sizes = record.measure()
@@ -156,6 +164,26 @@ class Tape:
             self._norms = self._no_norms()
         rounding = _ROUNDING * torch.finfo(sizes.dtype).eps
         self._norms[first.layer] += squares.addcmul(sizes, slack, value=rounding)
+
+    def _pull_back(self, value: Tensor, record: Record) -> None:
+        """Record a use of a derived value as uses of its parameters."""
+        gradients = record.instantiate()
+        table = self.derived[value].rows_of
+        if table is not None:
+            parameter, ids, padding_idx = table
+            count = len(gradients)
+            rows = gradients.reshape(count, ids.numel(), -1)
+            groups = torch.arange(count, device=rows.device)
+            ids = ids.reshape(1, -1).expand(count, -1)
+            record_rows(self, parameter, groups, ids, rows, padding_idx)
+            return
+        for parameter, gradient in self.derived.pull_back(value, gradients):
+            self.add((parameter,), Instantiated(gradient))
+
+    def name_of(self, value: Tensor) -> str | None:
+        """The name of a tracked parameter."""
+        entry = self._tracked.get(id(value))
+        return None if entry is None else entry.name
 
     @contextmanager
     def probe(self) -> Iterator[None]:
@@ -198,6 +226,7 @@ class Tape:
     def forget(self) -> None:
         self._uses.clear()
         self.grams.clear()
+        self.derived.clear()
         self._norms = None
 
     def _no_norms(self) -> Tensor:
@@ -253,8 +282,20 @@ def record_lookup(
     tape: Tape, table: Tensor, ids: Tensor, gradients: Tensor, padding_idx: int | None
 ) -> None:
     """Record a lookup of `ids` [examples, rows] with `gradients` [examples, rows, width]."""
+    record_rows(tape, table, tape.grouping.labels, ids, gradients, padding_idx)
+
+
+def record_rows(
+    tape: Tape,
+    table: Tensor,
+    groups: Tensor,
+    ids: Tensor,
+    gradients: Tensor,
+    padding_idx: int | None,
+) -> None:
+    """Record a lookup of which row i, `ids[i]`, belongs to group `groups[i]`."""
     size, count = table.shape[0], tape.grouping.count
-    keys = (tape.grouping.labels.unsqueeze(1) * size + ids).flatten()
+    keys = (groups.unsqueeze(1) * size + ids).flatten()
     rows = gradients.to(norm_dtype(gradients)).flatten(0, 1)
     if padding_idx is not None:
         kept = ids.flatten() != padding_idx

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.generators import command_line, layers, results, rooms
+from docs.generators import architectures, command_line, layers, results, rooms
 
 ROOT = Path(__file__).parents[2]
 
 MADE: Mapping[str, Callable[[], str]] = {
     "docs/architecture.md": rooms.page,
+    "docs/how-to/architectures.md": architectures.page,
     "docs/cli.md": command_line.page,
     "docs/images/layers.svg": layers.picture,
     "docs/images/training.svg": results.training_plot,

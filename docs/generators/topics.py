@@ -8,6 +8,7 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from docs.generators.architectures import summary
 from docs.generators.tables import Rows
 
 from sottovoce.privacy.guarantee import rounded_down, rounded_up
@@ -293,6 +294,9 @@ TOPICS = (
     Topic("Training", "training",
           "CPU time of one step with SGD, relative to plain SGD. Empty: not measured.",
           training, "training-cost.md"),
+    Topic("Architectures", "architectures",
+          "Models whose per-example gradients equal those of a loop over examples.",
+          summary, "../how-to/architectures.md"),
     Topic("Training on two workers", "training_workers",
           "One eDP-SGD step in two processes, relative to DistributedDataParallel.",
           two_workers, "training-cost.md"),

@@ -21,6 +21,8 @@ HIDDEN_GRAPH = (
     "with use_reentrant=True: set use_reentrant=False."
 )
 EXTRA = "_extra_state"
+INPUT = "_sottovoce_input"
+"""An attribute of tensors of the batch that were made to require gradients within a pass."""
 BYTES, WIDE = torch.uint8, torch.float64
 # Buffers up to this size are compared at every step, larger ones only when they are saved.
 SMALL = 1 << 14
@@ -170,6 +172,8 @@ def foreign_leaf(losses: Tensor, parameters: Sequence[nn.Parameter]) -> None:
     for node in _graph(losses):
         leaf = getattr(node, "variable", None)
         # An unnamed scalar is the anchor of a tape (see `records.tape`).
+        if getattr(leaf, INPUT, False) and not isinstance(leaf, nn.Parameter):
+            continue
         if isinstance(leaf, Tensor) and id(leaf) not in own and leaf.dim():
             raise InvalidInput(
                 "Expected losses that depend on trainable parameters of the model only, got one of "

@@ -21,6 +21,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from sottovoce.errors import InvalidInput
+from sottovoce.training.checks.ownership import INPUT
 from sottovoce.training.layers.operations import ELEMENTWISE, OPERATIONS, Use, elementwise
 from sottovoce.training.layers.per_example import own_rows
 from sottovoce.training.layers.ragged import examples_of, label, padded, picked
@@ -36,6 +37,8 @@ _FACTORIES = {
 _ITSELF = {"__set__", "backward", "requires_grad_", "register_hook", "retain_grad", "is_shared"}
 # A second tensor gives these only a shape or a type.
 _LIKE = {"expand_as", "view_as", "reshape_as", "type_as", "to", "zeros_like", "ones_like"}
+# A batch that asks for gradients of its own, as some models make their inputs do, is no parameter.
+_ASKING = {Tensor.requires_grad.__set__, Tensor.requires_grad_}  # type: ignore[attr-defined]
 _REPEATING = {"expand", "expand_as", "repeat", "tile", "broadcast_to"}
 _PICKING = {Tensor.__getitem__, torch.index_select, Tensor.index_select}
 
@@ -54,6 +57,8 @@ class Following(TorchFunctionMode):
         if not torch.is_grad_enabled():  # such as the backward passes of rules
             return func(*args, **kwargs)
         tensors = list(_tensors(args, kwargs))
+        if func in _ASKING:
+            setattr(args[0], INPUT, True)
         if any(map(self.is_shared, tensors)):
             return self._use(func, args, kwargs, tensors)
         outputs = func(*args, **kwargs)

@@ -15,7 +15,7 @@ import contextlib
 import io
 import logging
 import warnings
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from rich.console import Console
@@ -83,7 +83,7 @@ def measured(each: Architecture) -> dict[str, str]:
     return found
 
 
-def outcome(each: Architecture, run: Any) -> str:
+def outcome(each: Architecture, run: Callable[[Architecture], Found]) -> str:
     """exact, wrong with the largest error, or the error message."""
     try:
         model, found, note = run(each)
@@ -152,13 +152,13 @@ def by_opacus(each: Architecture) -> Found:
     if replaced:
         model = ModuleValidator.fix(model).train()
     wrapped = GradSampleModule(model, loss_reduction="sum")
-    each.losses(wrapped, torch.arange(EXAMPLES)).sum().backward()
-    found = {}
+    each.losses(wrapped, torch.arange(EXAMPLES)).sum().backward()  # type: ignore[no-untyped-call]
+    found: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():
         sample = getattr(parameter, "grad_sample", None)
         if sample is not None:
-            found[name] = sum(sample) if isinstance(sample, list) else sample
-            del parameter.grad_sample
+            found[name] = torch.stack(sample).sum(0) if isinstance(sample, list) else sample
+            delattr(parameter, "grad_sample")
     wrapped.to_standard_module()
     return model, found, " after ModuleValidator.fix" if replaced else ""
 

@@ -106,7 +106,7 @@ def _adapted(base: Architecture, **settings: Any) -> Callable[[], nn.Module]:
         import peft
 
         adapter = peft.LoraConfig(r=2, init_lora_weights=False, **settings)
-        model: nn.Module = peft.get_peft_model(base.make(), adapter)  # type: ignore[arg-type]
+        model: nn.Module = peft.get_peft_model(base.make(), adapter)
         return model
 
     return make

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,20 +114,83 @@ def test_pools_without_the_name_of_their_run_would_be_paid_once(
     assert epsilon(tmp_path / "two") == pytest.approx(1.0, rel=1e-3)
 
 
-def test_a_run_that_crashed_after_a_release_is_paid_by_the_next_one(
-    run_cli: RunCli, command: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def crash(
+    run_cli: RunCli, command: list[object], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A run that is cut off after its last round, before anything is published."""
     from sottovoce.personalize.federated.publishing import Publication
 
-    out = tmp_path / "out"
     with monkeypatch.context() as patch:
         patch.setattr(Publication, "write", lambda *_, **__: (_ for _ in ()).throw(OSError("full")))
         assert run_cli(*command, "-o", out).exit_code != 0
     assert not (out / "marginals.json").exists()
+
+
+def test_a_run_that_crashed_is_resumed_and_paid_once(
+    run_cli: RunCli, command: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    crash(run_cli, command, out, monkeypatch)
+    other = run_cli(*command, "-o", out, "--max-words", "7")
+    assert other.exit_code == 2
+    assert "settings of the interrupted run" in other.stderr
+    assert run_cli(*command, "-o", out).exit_code == 0
+    assert epsilon(out) == pytest.approx(1.0, rel=1e-3)
     assert run_cli(*command, "-o", out).exit_code == 2
+
+
+def test_a_run_that_crashed_is_paid_by_another_one(
+    run_cli: RunCli, command: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    crash(run_cli, command, out, monkeypatch)
     result = run_cli(*command, "-o", tmp_path / "new", "--ledger", out / "ledger.jsonl")
     assert result.exit_code == 0, result.stderr
     assert epsilon(tmp_path / "new") == pytest.approx(2.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_round_that_was_cut_off_is_run_again_and_paid_once(
+    run_cli: RunCli,
+    command: list[object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: str,
+) -> None:
+    from sottovoce.personalize.federated.checkpoint import Checkpoint
+
+    out, add, rounds = tmp_path / "out", Checkpoint.add, []
+
+    def dies(self: Checkpoint, *args: Any) -> None:
+        if moment == "after":
+            add(self, *args)
+        raise KeyboardInterrupt
+
+    def noted(self: Checkpoint, report: Any, server: Any) -> None:
+        rounds.append(report.number)
+        add(self, report, server)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "add", dies)
+        assert run_cli(*command, "-o", out).exit_code != 0
+    monkeypatch.setattr(Checkpoint, "add", noted)
+    assert run_cli(*command, "-o", out).exit_code == 0
+    assert rounds == ([1, 2] if moment == "before" else [2])
+    assert epsilon(out) == pytest.approx(1.0, rel=1e-3)
+
+
+def test_a_resumed_run_that_begins_a_new_one_would_be_paid_twice(
+    run_cli: RunCli, command: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The twin: without `resume_run` the ledger knows no earlier run to go on with.
+    out = tmp_path / "out"
+    crash(run_cli, command, out, monkeypatch)
+    data = json.loads((out / "private/checkpoint.json").read_text())
+    data["reports"] = data["reports"][:1]
+    (out / "private/checkpoint.json").write_text(json.dumps(data))
+    monkeypatch.setattr(Ledger, "resume_run", lambda self, _run: None)
+    assert run_cli(*command, "-o", out).exit_code == 0
+    assert epsilon(out) == pytest.approx(2.0, rel=1e-3)
 
 
 def public_files(folder: Path) -> dict[str, str]:

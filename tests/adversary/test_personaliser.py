@@ -19,6 +19,7 @@ import pytest
 
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.device import sealed
+from sottovoce.personalize.device.answers import Agreement
 from sottovoce.personalize.device.contribution_log import ContributedMass, ContributionLog
 from sottovoce.personalize.device.messages import Contribution, RoundRequest
 from sottovoce.personalize.device.sealed import SealedFile
@@ -96,15 +97,19 @@ def test_an_utterance_is_sent_once_however_many_servers_ask(how: str, monkeypatc
 
 
 def test_a_replayed_round_gets_nothing_of_what_was_heard_since(monkeypatch: Patch) -> None:
-    def attack() -> float:
+    def attack(*, replayable: bool = True) -> float:
         made = device(PLAN, NBest("harmless", (Hypothesis("hang up"),)))
-        assert made.contribute(ask()) is not None
+        first = made.contribute(ask(), replayable=replayable)
+        assert first is not None
         made.hear(SECRET)
-        return told(made.contribute(ask()))
+        again = made.contribute(ask(), replayable=replayable)
+        # Masked answers are never repeated, others only to the last byte.
+        assert (again == first) is replayable
+        return told(again)
 
-    assert attack() == 0.0
+    assert attack() == attack(replayable=False) == 0.0
     monkeypatch.setattr(ContributionLog, "check_open", lambda *_: None)
-    assert attack() == 1.0
+    assert attack(replayable=False) == 1.0
 
 
 WIDER: dict[str, bytes] = {
@@ -126,7 +131,7 @@ def test_other_rules_than_those_agreed_to_are_answered_with_nothing(
     assert made.contribute(WIDER[what]) is None
     assert made.refusal is not None
     assert told(made.contribute(ask())) == 1.0
-    monkeypatch.setattr(Personaliser, "_agreed", lambda self, _: self.vocabulary)
+    monkeypatch.setattr(Agreement, "words", lambda self, _: self.vocabulary)
     monkeypatch.setattr(ContributionLog, "check_cost", lambda *_: None)
     assert device().contribute(WIDER[what]) is not None
 
@@ -136,7 +141,7 @@ def test_larger_caps_are_answered_with_nothing(monkeypatch: Patch) -> None:
     smaller = ask(replace(USER, caps=Caps(mass=0.4, per_word=0.2)))
     for asked in (larger, smaller):
         assert device(USER).contribute(asked) is None
-    monkeypatch.setattr(Personaliser, "_agreed", lambda self, _: self.vocabulary)
+    monkeypatch.setattr(Agreement, "words", lambda self, _: self.vocabulary)
     assert device(USER).contribute(larger) is not None
 
 
@@ -145,7 +150,7 @@ def test_rules_that_belie_the_plan_are_answered_with_nothing(monkeypatch: Patch)
     lied = json.dumps({**wide, "rules": json.loads(ask())["rules"]}).encode()
     assert device().contribute(lied) is None
     # The twin compares only the digest, which the server can set freely.
-    monkeypatch.setattr(Personaliser, "_agreed", lambda self, _: self.vocabulary)
+    monkeypatch.setattr(Agreement, "words", lambda self, _: self.vocabulary)
     monkeypatch.setattr(ContributionLog, "check_cost", lambda *_: None)
     assert device().contribute(lied) is not None
 
@@ -164,7 +169,7 @@ def test_pairs_that_smuggle_other_words_in_are_answered_with_nothing(monkeypatch
 
     assert attack() is None
     monkeypatch.setattr(
-        Personaliser, "_pairs", lambda _, request: Vocabulary(request.pairs, np.full(2, 0.5))
+        Agreement, "_pairs", lambda _, request: Vocabulary(request.pairs, np.full(2, 0.5))
     )
     assert attack() is not None
 

@@ -168,7 +168,10 @@ def test_in_process_where_flower_is_not(
     monkeypatch.setattr(running, "installed", lambda: False)
     plain = run_cli(*given[:-2], "--scale", "1", "--rounds", "1", "--json")
     assert plain.exit_code == 0
-    assert plain.stderr == "Flower is not installed (extra `flower`): running in process.\n"
+    assert plain.stderr == (
+        "Flower is not installed (extra `flower`): running in process.\n"
+        "Round 1: 40 asked, 40 accepted, 0 refused.\n"
+    )
     assert json.loads(plain.stdout)["configuration"]["runner"] == "in-process"
     for options, reason in (
         (["--runner", "flower"], "Flower to be installed"),
@@ -262,3 +265,27 @@ def test_pairs_of_pairs_are_refused(
     assert result.exit_code == 2
     assert "got one of pairs" in result.stderr
     assert not (tmp_path / "again").exists()
+
+
+def test_too_few_clients_publish_nothing_and_fail(
+    run_cli: RunCli, given: list[object], tmp_path: Path
+) -> None:
+    few = [NBest(f"u{i}", (Hypothesis("call mum"),), client=f"c{i % 4}") for i in range(40)]
+    write_nbest(tmp_path / "heard.jsonl", few)
+    result = run_cli(*given, "--epsilon", "1", "--rounds", "2")
+    assert result.exit_code == 2
+    assert "Round 1: 4 asked, 4 accepted, 0 refused; nothing was released." in result.stderr
+    assert "nothing was released or published" in result.stderr
+    assert not (tmp_path / "out/marginals.json").exists()
+    # The stated minimum decides; the folder can be used again.
+    assert run_cli(*given, "--epsilon", "1", "--min-clients", "4").exit_code == 0
+
+
+def test_refusals_are_shown_by_reason(run_cli: RunCli, given: list[object], tmp_path: Path) -> None:
+    lists = [NBest(f"u{i}", (Hypothesis("call mum"),), client=f"c{i % 40}") for i in range(80)]
+    lists += [NBest(f"x{i}", (Hypothesis("hang up"),), client="greedy") for i in range(30)]
+    write_nbest(tmp_path / "heard.jsonl", lists)
+    options = ["--scale", "1", "--rounds", "1", "--plausible-mass", "50"]
+    result = run_cli(*given, *options)
+    assert result.exit_code == 0
+    assert "Round 1: 41 asked, 40 accepted, 1 refused (too-large: 1)." in result.stderr

@@ -230,7 +230,7 @@ def test_marginals_join_in(run_cli: RunCli, given: list[object], tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--dev-share", "0"], "Expected rate in"),
+        (["--dev-share", "0"], "Expected dev_share in"),
         (["--dev-share", "1"], "on both sides"),
         (["--alpha", "0.9", "--beta", "0.9"], "alpha + beta"),
         (["--trust", "0"], "trust > 0"),
@@ -248,11 +248,112 @@ def test_bad_options(
     assert reason in result.stderr
 
 
-def test_lists_without_references_cannot_be_evaluated(
-    run_cli: RunCli, given: list[object], tmp_path: Path
+@pytest.fixture
+def bare(given: list[object], tmp_path: Path) -> list[object]:
+    """The same lists without clients and references, which are in files of their own."""
+    lists = [said(client, turn) for client in range(20) for turn in range(9)]
+    write_nbest(
+        tmp_path / "bare.jsonl",
+        [NBest(each.id, each.hypotheses, order=each.order) for each in lists],
+    )
+    for name, values in (
+        ("text", {each.id: each.reference for each in lists}),
+        ("utt2spk", {each.id: each.client for each in lists}),
+    ):
+        lines = [f"{key} {value}\n" for key, value in values.items()]
+        (tmp_path / name).write_text("".join(lines))
+    return ["rescore", tmp_path / "bare.jsonl", *given[2:]]
+
+
+def test_lists_without_references_are_rescored_with_given_weights(
+    run_cli: RunCli, given: list[object], bare: list[object], tmp_path: Path
 ) -> None:
-    bare = [NBest(f"u{i}", (Hypothesis("call mum"),), client=f"c{i}") for i in range(9)]
-    write_nbest(tmp_path / "heard.jsonl", bare)
-    result = run_cli(*given)
-    assert result.exit_code == 2
-    assert "Expected a reference" in result.stderr
+    saved, clients = tmp_path / "w.json", ["--utt2spk", tmp_path / "utt2spk"]
+    assert run_cli(*given, "--save-weights", saved).exit_code == 0
+    refused = run_cli(*bare, *clients)
+    assert refused.exit_code == 2
+    assert "--weights FILE" in refused.stderr
+    result = run_cli(*bare, *clients, "--weights", saved)
+    assert result.exit_code == 0, result.stderr
+    texts = {row["id"]: row["text"] for row in map(json.loads, result.stdout.splitlines())}
+    assert len(texts) == 180
+    # The first pass is wrong here, and the history of the client is right.
+    assert texts["3-8"] == said(3, 8).reference != said(3, 8).best.text
+    for output, place in (("o.jsonl", "o.jsonl"), ("o", "o/private/chosen.jsonl")):
+        again = run_cli(*bare, *clients, "--weights", saved, "-o", tmp_path / output)
+        assert again.exit_code == 0, again.stderr
+        rows = map(json.loads, (tmp_path / place).read_text().splitlines())
+        assert {row["id"]: row["text"] for row in rows} == texts
+
+
+def test_clients_and_references_from_other_files(
+    run_cli: RunCli, given: list[object], bare: list[object], tmp_path: Path
+) -> None:
+    whole = json.loads(run_cli(*given, "--json").stdout)
+    for clients, references in (("--clients", "--references"), ("--utt2spk", "--text")):
+        files = [clients, tmp_path / "utt2spk", references, tmp_path / "text"]
+        result = run_cli(*bare, *files, "--json")
+        assert result.exit_code == 0, result.stderr
+        assert not result.stderr
+        assert json.loads(result.stdout)["adapted"] == whole["adapted"]
+    # A column of the records names the clients as well.
+    rows = [json.loads(line) for line in (tmp_path / "heard.jsonl").read_text().splitlines()]
+    for number, row in enumerate(rows):
+        row["speaker"] = number // 9
+        del row["client"]
+    (tmp_path / "column.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    start = ["rescore", tmp_path / "column.jsonl", *given[2:], "--json"]
+    named = run_cli(*start, "--clients", "speaker")
+    assert json.loads(named.stdout)["clients"] == 14
+    unnamed = run_cli(*start)
+    assert "180 of 180 lists have no client" in unnamed.stderr
+    wrongs: list[tuple[list[object], str]] = [
+        (["--clients", "colour"], "the column colour"),
+        (["--utt2spk", "nowhere"], "no such file"),
+        (["--clients", tmp_path / "utt2spk", "--utt2spk", tmp_path / "utt2spk"], "got both"),
+        (["--references", tmp_path / "utt2spk", "--text", tmp_path / "text"], "got both"),
+    ]
+    for options, reason in wrongs:
+        result = run_cli(*start, *options)
+        assert result.exit_code == 2
+        assert reason in result.stderr
+
+
+def test_every_format_leads_to_a_result(
+    run_cli: RunCli, given: list[object], bare: list[object], tmp_path: Path
+) -> None:
+    lists = [said(client, turn) for client in range(20) for turn in range(9)]
+    scored = [
+        NBest(each.id, tuple(Hypothesis(h.text, h.am, 0.0, h.am) for h in each.hypotheses))
+        for each in lists
+    ]
+    whole = json.loads(run_cli(*given, "--json").stdout)
+    attached = ["--utt2spk", tmp_path / "utt2spk", "--text", tmp_path / "text", "--json"]
+    for format in ("kaldi", "espnet", "flashlight", "srilm"):
+        write_nbest(tmp_path / format, scored, format)
+        result = run_cli(*bare[:1], tmp_path / format, *bare[2:], "--from", format, *attached)
+        assert result.exit_code == 0, (format, result.stderr)
+        assert json.loads(result.stdout)["adapted"]["wer"] == whole["adapted"]["wer"]
+    # NeMo has no ids: its utterances are numbered, and its manifest has the references.
+    write_nbest(tmp_path / "beams.tsv", scored, "nemo")
+    (tmp_path / "manifest.json").write_text(
+        "".join(json.dumps({"text": each.reference}) + "\n" for each in lists)
+    )
+    (tmp_path / "numbered").write_text(
+        "".join(f"utterance-{place} {each.client}\n" for place, each in enumerate(lists, 1))
+    )
+    nemo: list[object] = ["--from", "nemo", "--utt2spk", tmp_path / "numbered", "--json"]
+    nemo += ["--references", tmp_path / "manifest.json"]
+    result = run_cli(*bare[:1], tmp_path / "beams.tsv", *bare[2:], *nemo, "--beam-size", "2")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["adapted"]["wer"] == whole["adapted"]["wer"]
+    missing = run_cli(*bare[:1], tmp_path / "beams.tsv", *bare[2:], *nemo)
+    assert missing.exit_code == 2
+    assert "--beam-size" in missing.stderr
+
+
+def test_the_development_part_has_the_share_that_was_asked_for(
+    run_cli: RunCli, given: list[object]
+) -> None:
+    for share, left in (("0.3", 14), ("0.5", 10), ("0.05", 19)):
+        assert json.loads(run_cli(*given, "--dev-share", share, "--json").stdout)["clients"] == left

@@ -10,9 +10,11 @@ import click
 
 from sottovoce.cli.lm import load_vocabulary
 from sottovoce.cli.shared.console import json_option, print_json, print_statement, progress
-from sottovoce.cli.shared.options import Named, deprecated_option
+from sottovoce.cli.shared.nbest_lists import nbest_options, read_lists
+from sottovoce.cli.shared.options import deprecated_option
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import PRIVATE, Run
+from sottovoce.personalize.federated.checkpoint import round_key
 from sottovoce.personalize.federated.counting import Caps, Counting
 from sottovoce.personalize.federated.federation import clients_of, server_for
 from sottovoce.personalize.federated.marginals import Marginals
@@ -28,7 +30,7 @@ from sottovoce.personalize.federated.publishing import (
 from sottovoce.personalize.federated.rounds import RoundReport, run_rounds
 from sottovoce.personalize.federated.server import DENOISERS, PLAUSIBLE_MASS
 from sottovoce.personalize.lm.vocabulary import Vocabulary
-from sottovoce.personalize.nbest.formats import FORMATS, read_nbest, write_nbest
+from sottovoce.personalize.nbest.formats import write_nbest
 from sottovoce.personalize.nbest.lists import NBest, by_client
 from sottovoce.privacy.facts import Noise
 from sottovoce.privacy.guarantee import Claim, Guarantee, Statement, Unit
@@ -39,6 +41,10 @@ from sottovoce.privacy.sampling import SamplingKey
 
 _DISCRETE = (Noise.DISCRETE_LAPLACE, Noise.DISCRETE_GAUSSIAN)
 _DEFAULTS = ReleasePlan()
+MINIMUM_CLIENTS = 5
+# Settings besides the plan that determine the result.
+_RESUMED = ("rounds", "noise", "sampling_rate", "denoise", "plausible_mass", "minimum_clients",
+            "secure_aggregation", "seed")  # fmt: skip
 
 
 def _choice(*options: str) -> click.Choice[str]:
@@ -51,8 +57,7 @@ def _choice(*options: str) -> click.Choice[str]:
 @click.option(
     "--vocabulary", required=True, help="Public vocabulary: a vocabulary.json or an lm folder."
 )
-@click.option("--from", "source_format", type=Named(FORMATS), default="jsonl",
-              show_default=True, help="Format of the N-best lists.")  # fmt: skip
+@nbest_options
 @click.option("--rounds", type=int, default=10, show_default=True, help="Number of rounds.")
 @click.option("--noise", type=_choice(*Noise, "none"), default="discrete-laplace",
               show_default=True, help="Noise distribution.")  # fmt: skip
@@ -96,18 +101,19 @@ def _choice(*options: str) -> click.Choice[str]:
               help="Reject contributions with more words per round than this.")  # fmt: skip
 @click.option("--ledger",
               help="Ledger of earlier runs on the same users, to continue.")  # fmt: skip
-@click.option("--min-clients", "minimum_clients", type=int, default=1, show_default=True,
-              help="Do not release rounds with fewer contributions.")  # fmt: skip
+@click.option("--min-clients", "minimum_clients", type=int, default=MINIMUM_CLIENTS,
+              show_default=True,
+              help="Do not release rounds with fewer contributions; no client adds more than one "
+              "over this share of the mass to a word.")  # fmt: skip
 @deprecated_option("--minimum-clients", "--min-clients", parameter="minimum_clients", type=int)
 @click.option("--seed", type=int, help="For tests: repeatable noise and sampling; no guarantee.")
 @json_option
-def federate(
-    nbest: str, folder: str, vocabulary: str, source_format: str, as_json: bool, **options: Any
-) -> None:
+def federate(nbest: str, folder: str, vocabulary: str, as_json: bool, **options: Any) -> None:
     """Release noisy word marginals over all clients in NBEST, with their guarantee.
 
-    FOLDER must be new. Its top level may be shared; exact numbers of clients and utterances,
-    rejected contributions and timings are in its private folder.
+    FOLDER must be new, or that of an interrupted run of the same command, which is resumed. Its
+    top level may be shared; exact numbers of clients and utterances, rejected contributions and
+    timings are in its private folder.
 
     With --pairs-of, count pairs of the most frequent words of an earlier run: --epsilon is then
     the cost of this run alone, and the printed guarantee covers both runs.
@@ -124,7 +130,7 @@ def federate(
     plan = _plan(options)
     options["runner"] = _runner(options)
     check_unused(Run(folder))
-    lists = list(read_nbest(nbest, source_format))
+    lists = read_lists(nbest, options)
     noiseless = options["noise"] == "none"
     publication = Publication(
         delta=options["delta"],
@@ -213,17 +219,35 @@ def _ledger(options: dict[str, Any], earlier: _Earlier | None) -> Path | None:
     return None
 
 
+def _asked(job: _Job, options: dict[str, Any]) -> dict[str, Any]:
+    """What an interrupted run must have in common with the one that resumes it."""
+    return {
+        "plan": job.plan.to_json(),
+        "vocabulary": job.words.digest,
+        "utterances": len(job.lists),
+        **{name: options[name] for name in _RESUMED},
+    }
+
+
+def _fresh_key(options: dict[str, Any]) -> SamplingKey:
+    return SamplingKey() if options["seed"] is None else SamplingKey.from_seed(options["seed"])
+
+
 def _in_process(job: _Job, options: dict[str, Any], started: float) -> None:
     seed = options["seed"]
-    key = SamplingKey() if seed is None else SamplingKey.from_seed(seed)
-    clients = clients_of(job.lists, job.words, job.plan, rounds=options["rounds"], key=key)
     with (
-        federation_folder(job.folder, job.plan, ledger=job.ledger, earlier=job.carried) as (
-            folder,
-            ledger,
-        ),
+        federation_folder(
+            job.folder,
+            job.plan,
+            asked=_asked(job, options),
+            key=_fresh_key(options),
+            ledger=job.ledger,
+            earlier=job.carried,
+        ) as (folder, ledger, checkpoint),
         progress("Federating", unit="rounds", total=options["rounds"]) as update,
     ):
+        key = checkpoint.key
+        clients = clients_of(job.lists, job.words, job.plan, rounds=options["rounds"], key=key)
         server = server_for(
             job.words,
             None if options["noise"] == "none" else job.plan,
@@ -232,19 +256,23 @@ def _in_process(job: _Job, options: dict[str, Any], started: float) -> None:
             denoise=options["denoise"],
             plausible_mass=options["plausible_mass"],
             minimum_clients=options["minimum_clients"],
+            resume=checkpoint.run,
         )
-        reports = []
+        checkpoint.begin(server)
         for report in run_rounds(
             clients,
             server,
             rounds=options["rounds"],
             sampling_rate=options["sampling_rate"],
             key=key,
+            done=checkpoint.reports,
         ):
-            reports.append(report)
+            checkpoint.add(report, server)
             update(report.number)
-            _print_rejected(report)
-        job.publication.write(folder, server, reports, seeded=seed is not None, started=started)
+            _print_round(report)
+        job.publication.write(
+            folder, server, checkpoint.reports, seeded=seed is not None, started=started
+        )
 
 
 def _in_flower(job: _Job, options: dict[str, Any], _started: float) -> None:
@@ -252,7 +280,7 @@ def _in_flower(job: _Job, options: dict[str, Any], _started: float) -> None:
     from sottovoce.personalize.flower.settings import FederationSettings
 
     clients, seed = len(by_client(job.lists)), options["seed"]
-    key = SamplingKey() if seed is None else SamplingKey.from_seed(seed)
+    key = round_key(Run(job.folder), _fresh_key(options))
     click.echo(
         "Starting Flower's simulation, which takes up to half a minute before the first round; "
         "--runner in-process starts at once.",
@@ -287,15 +315,14 @@ def _in_flower(job: _Job, options: dict[str, Any], _started: float) -> None:
 
         def on_round(report: RoundReport) -> None:
             update(report.number)
-            _print_rejected(report)
+            _print_round(report)
 
         running.simulate(settings, clients=clients, on_round=on_round)
 
 
-def _print_rejected(report: RoundReport) -> None:
-    """Print rejected contributions to the terminal only; no public file contains them."""
-    if report.refused or not report.released:
-        click.echo(report.sentence, err=True)
+def _print_round(report: RoundReport) -> None:
+    """Print exact numbers to the terminal only; no public file contains them."""
+    click.echo(report.sentence, err=True)
 
 
 def _runner(options: dict[str, Any]) -> str:

@@ -9,7 +9,8 @@ import click
 
 from sottovoce.cli.lm import load_vocabulary
 from sottovoce.cli.shared.console import json_option, print_json
-from sottovoce.cli.shared.options import Named, deprecated_option
+from sottovoce.cli.shared.nbest_lists import nbest_options, read_lists, with_clients
+from sottovoce.cli.shared.options import deprecated_option
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.io.run import Run, header
@@ -18,9 +19,14 @@ from sottovoce.personalize.federated.marginals import Marginals, guarantee_of, l
 from sottovoce.personalize.federated.pairs import SharedPairs
 from sottovoce.personalize.lm.language_model import load_lm
 from sottovoce.personalize.lm.mixture import mixed
-from sottovoce.personalize.nbest.formats import FORMATS, read_nbest
-from sottovoce.personalize.nbest.lists import NBest
-from sottovoce.personalize.rescoring.run import POWERS, Tuned, rescore, split_clients, tune_weights
+from sottovoce.personalize.rescoring.run import (
+    POWERS,
+    Tuned,
+    choose,
+    rescore,
+    split_clients,
+    tune_weights,
+)
 from sottovoce.personalize.rescoring.scores import Adaptation
 from sottovoce.personalize.rescoring.stream import Personalisation
 
@@ -36,8 +42,7 @@ from sottovoce.personalize.rescoring.stream import Personalisation
 @click.option("--pairs", help="marginals.json of `federate --pairs-of`, mixed into the model.")
 @click.option("--pair-strength", type=float, default=0.6, show_default=True,
               help="Maximum weight of the pairs.")  # fmt: skip
-@click.option("--from", "source_format", type=Named(FORMATS), default="jsonl",
-              show_default=True, help="Format of the N-best lists.")  # fmt: skip
+@nbest_options
 @click.option("--alpha", type=float,
               help="Weight of the shared marginals [default: 0.5 with --marginals].")  # fmt: skip
 @click.option("--beta", type=float,
@@ -58,10 +63,11 @@ from sottovoce.personalize.rescoring.stream import Personalisation
               help="Folder for run.json, with the chosen texts in its private folder; or a .jsonl "
               "file for the texts.")  # fmt: skip
 @json_option
-def rescore_verb(
-    nbest: str, models: tuple[str, ...], source_format: str, as_json: bool, **options: Any
-) -> None:
+def rescore_verb(nbest: str, models: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Rescore the hypotheses in NBEST; print word error rates before and after.
+
+    Lists without references are rescored with --weights: the chosen texts are printed, or written
+    to --output.
 
     \b
     Example: sottovoce rescore heard.jsonl --lm lm/ --marginals marginals/marginals.json
@@ -69,7 +75,8 @@ def rescore_verb(
     started = time.monotonic()
     words = load_vocabulary(options["vocabulary"]) if options["vocabulary"] else None
     loaded = mixed([load_lm(model, words, kenlm=options["kenlm"]) for model in models])
-    lists = [_with_client(each) for each in read_nbest(nbest, source_format)]
+    source_format = options["source_format"]
+    lists = with_clients(read_lists(nbest, options))
     marginals = Marginals.load(options["marginals"]) if options["marginals"] else None
     everybody = marginals.over(loaded.vocabulary) if marginals else None
     released = _released_pairs(options, marginals)
@@ -80,6 +87,15 @@ def rescore_verb(
     guarantee = guarantee_of(*used) if used else None
     if guarantee is not None and not guarantee.holds:
         click.echo(str(guarantee), err=True)
+    if not all(each.reference is not None for each in lists):
+        if not options["weights"]:
+            raise InvalidInput(
+                "Expected a reference for every list to tune weights on, got lists without: give "
+                "--references FILE, or --weights FILE of an earlier run to rescore without them."
+            )
+        given = _read_weights(options["weights"])
+        _write_texts(choose(lists, loaded, settings, given, everybody), options["output"])
+        return
     if options["weights"]:
         tuned, evaluated = _read_weights(options["weights"]), lists
     else:
@@ -119,22 +135,29 @@ def _write(output: Path, texts: dict[str, str], run: dict[str, Any]) -> None:
     The texts and the error rates measured on them are private: in a folder, both go to its private
     part.
     """
-    if output.suffix == ".jsonl":
-        folder, chosen = Run.beside(output), output
-    else:
-        folder = Run(output)
-        chosen = folder.private("chosen.jsonl")
-    with text_output(chosen, mode=0o600) as stream:
+    folder = Run.beside(output) if output.suffix == ".jsonl" else Run(output)
+    with text_output(_texts_path(output), mode=0o600) as stream:
         for name, text in texts.items():
             stream.write(json.dumps({"id": name, "text": text}, ensure_ascii=False) + "\n")
     folder.write_run(run)
 
 
-def _with_client(each: NBest) -> NBest:
-    # Without a client, each utterance is its own client: there is no history to learn from.
-    return each if each.client is not None else NBest(
-        each.id, each.hypotheses, each.reference, each.id, each.order
-    )  # fmt: skip
+def _write_texts(texts: dict[str, str], output: str | None) -> None:
+    """The chosen texts, which nobody evaluates."""
+    lines = [
+        json.dumps({"id": name, "text": text}, ensure_ascii=False) for name, text in texts.items()
+    ]
+    if not output:
+        click.echo("\n".join(lines))
+        return
+    chosen = _texts_path(Path(output))
+    with text_output(chosen, mode=0o600) as stream:
+        stream.write("".join(f"{line}\n" for line in lines))
+    click.echo(f"Chose {len(lines):,} texts; they are in {chosen}.")
+
+
+def _texts_path(output: Path) -> Path:
+    return output if output.suffix == ".jsonl" else Run(output).private("chosen.jsonl")
 
 
 def _released_pairs(options: dict[str, Any], marginals: Marginals | None) -> Marginals | None:

@@ -2,11 +2,9 @@
 
 Everything is derived from the stored utterances, in the order they were received. So forgetting one
 means recounting the rest, and nothing of it remains except the record that it was sent, if it was.
-Contributions are counted by first-pass ranks, never by rescored results and never by the user's
-corrections, which stay on the device.
+What it sends is in `device/answers`, and what it remembers of that in `device/contribution_log`.
 """
 
-import base64
 import copy
 import json
 import os
@@ -15,41 +13,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn, Self, cast
+from typing import NoReturn, Self, cast
 
 import numpy as np
 
 from sottovoce.errors import InvalidInput
+from sottovoce.personalize.device.answers import Agreement, Increment
 from sottovoce.personalize.device.contribution_log import (
     KINDS,
     SECRET_BYTES,
     ContributionLog,
     Declined,
-    capped,
 )
-from sottovoce.personalize.device.messages import Contribution, RoundRequest
+from sottovoce.personalize.device.messages import RoundRequest
 from sottovoce.personalize.device.sealed import Key, SealedFile
+from sottovoce.personalize.device.state import LastAnswer, ReceivedMarginals, StoredUtterance
 from sottovoce.personalize.federated.cache import ClientCache
-from sottovoce.personalize.federated.counting import Caps, Counting, pairs_of, rules
+from sottovoce.personalize.federated.counting import Caps, Counting, pairs_of
 from sottovoce.personalize.federated.marginals import Marginals
 from sottovoce.personalize.federated.pairs import SharedPairs
 from sottovoce.personalize.lm.language_model import LanguageModel
 from sottovoce.personalize.lm.mixture import WordModel
-from sottovoce.personalize.lm.ngram.model import END, START
-from sottovoce.personalize.lm.vocabulary import (
-    UNKNOWN,
-    Dirichlet,
-    Smoothing,
-    Vector,
-    Vocabulary,
-    distribution,
-)
-from sottovoce.personalize.nbest.lists import Hypothesis, NBest
+from sottovoce.personalize.lm.vocabulary import UNKNOWN, Dirichlet, Smoothing, Vector, Vocabulary
+from sottovoce.personalize.nbest.lists import NBest
 from sottovoce.personalize.rescoring.run import Tuned
 from sottovoce.personalize.rescoring.scores import Adaptation, Weights, unknown_words
 from sottovoce.personalize.rescoring.stream import Personalisation, client_factors
 from sottovoce.privacy.guarantee import Budget, Guarantee
-from sottovoce.privacy.recipes.federate import Release
 
 VERSION = 1
 _UNTUNED = Tuned(Weights(), Weights(), 0.5)
@@ -58,48 +48,6 @@ _RESTORED = (
     "This device was restored from an older state: what it sent since then is unknown, so it never "
     "contributes again."
 )
-
-
-@dataclass(frozen=True)
-class _StoredUtterance:
-    """A stored utterance: texts by first-pass rank, without scores."""
-
-    id: str
-    texts: tuple[str, ...]
-    correction: str | None = None
-
-    def first_pass(self) -> NBest:
-        return NBest(self.id, tuple(map(Hypothesis, self.texts)))
-
-    def personal(self, nbest: int) -> NBest:
-        """The personal list: a correction counts as if every hypothesis were the correction."""
-        if self.correction is None:
-            return self.first_pass()
-        return NBest(self.id, (Hypothesis(self.correction),) * nbest)
-
-
-@dataclass
-class _ReceivedMarginals:
-    """Marginals received from servers: words over the device's vocabulary, and pairs."""
-
-    words: Vector | None = None
-    pairs: Marginals | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        pairs = self.pairs
-        packed = None
-        if pairs is not None:
-            packed = [list(pairs.words), _packed(pairs.q_bar), pairs.mass]
-        return {"words": None if self.words is None else _packed(self.words), "pairs": packed}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any], size: int) -> Self:
-        words = None if data["words"] is None else distribution(_unpacked(data["words"]), size)
-        pairs = None
-        if data["pairs"] is not None:
-            names, q_bar, mass = data["pairs"]
-            pairs = Marginals(tuple(names), _unpacked(q_bar), mass=mass)
-        return cls(words, pairs)
 
 
 @dataclass
@@ -159,8 +107,10 @@ class Personaliser:
         if adaptation is not None and isinstance(weights, Tuned):
             self._adaptation = replace(adaptation, power=weights.power)
         self._smoothing, self._trust = smoothing or Dirichlet(), trust
-        self._utterances: dict[str, _StoredUtterance] = {}
-        self._received = _ReceivedMarginals()
+        self._utterances: dict[str, StoredUtterance] = {}
+        self._received = ReceivedMarginals()
+        self._last: LastAnswer | None = None
+        self._agreement = Agreement(vocabulary, self._counting, self._caps)
         self._log = ContributionLog(self._caps, budget, os.urandom(SECRET_BYTES))
         self._file: SealedFile | None = None
         self._serial = 0
@@ -191,7 +141,7 @@ class Personaliser:
     @property
     def rules(self) -> str:
         """The digest of the vocabulary, kernel and caps that this device counts by."""
-        return rules(self.vocabulary, self.counting, self.caps)
+        return self._agreement.rules
 
     @property
     def utterances(self) -> tuple[str, ...]:
@@ -217,7 +167,7 @@ class Personaliser:
                 )
             texts = tuple(h.text for h in nbest.hypotheses[: self.counting.nbest])
             corrected = None if correction is None else " ".join(correction.split())
-            self._utterances[nbest.id] = new = _StoredUtterance(nbest.id, texts, corrected)
+            self._utterances[nbest.id] = new = StoredUtterance(nbest.id, texts, corrected)
             self._cache.add(new.personal(self.counting.nbest))
             self._derived = _Derived()
 
@@ -282,13 +232,15 @@ class Personaliser:
         with self._lock:
             self._remembered(utterance)
             del self._utterances[utterance]
+            if self.was_sent(utterance):
+                self._last = None
             self._after_forgetting()
 
     def forget_everything(self) -> None:
         """Forget all utterances and received marginals; the log stays, as in `forget`."""
         with self._lock:
             self._utterances.clear()
-            self._received = _ReceivedMarginals()
+            self._received, self._last = ReceivedMarginals(), None
             self._after_forgetting()
 
     def receive(self, released: Marginals) -> None:
@@ -304,21 +256,42 @@ class Personaliser:
                 self._received.words = released.over(self.vocabulary)
             self._derived = _Derived()
 
-    def contribute(self, request: RoundRequest | bytes) -> bytes | None:
+    def contribute(self, request: RoundRequest | bytes, *, replayable: bool = True) -> bytes | None:
         """The increment since the last contribution, for one round; None if nothing is sent.
 
         `refusal` then gives the reason. The returned contribution is already in the log, and on
-        disk if the device was saved or loaded; a lost message is never sent again. A device that
-        was never saved has its log in memory only: save it before sending.
+        disk if the device was saved or loaded. If the last round is asked for again, and its answer
+        was `replayable`, the same bytes are returned: nothing new is told, and nothing is lost. A
+        device that was never saved has its log in memory only: save it before sending.
         """
         with self._lock:
             self.refusal = None
             try:
                 with self._unchanged_on_disk():
-                    return self._contribution(request)
+                    found = self._increment(request)
+                    if isinstance(found, LastAnswer):
+                        return found.message
+                    message = found.logged(self._log)
+                    self._last = LastAnswer(found.request.id, message) if replayable else None
+                    if self._file is not None:
+                        self._write_locked()
+                    return message
             except Declined as problem:
                 self.refusal = str(problem)
                 return None
+
+    def reason_to_decline(self, request: RoundRequest | bytes) -> str | None:
+        """Why `contribute` would return None, or None if it would not; nothing is logged."""
+        with self._lock:
+            try:
+                self._increment(request)
+            except Declined as problem:
+                return str(problem)
+            return None
+
+    def was_sent(self, utterance: str) -> bool:
+        """Whether anything of the utterance was ever sent."""
+        return self._log.was_ever_sent(utterance)
 
     def save(self, path: Path | str | None = None, key: Key | None = None) -> None:
         """Write the encrypted state; without arguments, to where the device was saved before.
@@ -408,10 +381,11 @@ class Personaliser:
             )
             device._log = ContributionLog.from_json(state["book"], device.caps)
             device._utterances = {
-                name: _StoredUtterance(name, tuple(texts), correction)
+                name: StoredUtterance(name, tuple(texts), correction)
                 for name, texts, correction in state["heard"]
             }
-            device._received = _ReceivedMarginals.from_json(state["everybody"], len(words))
+            device._received = ReceivedMarginals.from_json(state["everybody"], len(words))
+            device._last = LastAnswer.from_json(state.get("last"))
         except (LookupError, TypeError, AttributeError, json.JSONDecodeError) as problem:
             raise InvalidInput(f"Expected a device in {path}, but {problem!r}.") from problem
         if is_older:
@@ -420,8 +394,8 @@ class Personaliser:
         device._recount()
         return device
 
-    def _contribution(self, asked: RoundRequest | bytes) -> bytes | None:
-        """The answer to a request, after all checks and after it is logged."""
+    def _increment(self, asked: RoundRequest | bytes) -> Increment | LastAnswer:
+        """What would be sent, after all checks; nothing is logged."""
         try:
             request = RoundRequest.from_bytes(asked) if isinstance(asked, bytes) else asked
         except InvalidInput as problem:
@@ -430,71 +404,11 @@ class Personaliser:
             raise InvalidInput(f"Expected a request for counts, got {type(request).__name__}.")
         if os.getpid() != self._process:
             raise Declined("Expected the process that created this device, got a fork of it.")
-        self._log.check_open(request)
-        words = self._agreed(request)
-        kind, counting = KINDS[request.plan.counting.order], request.plan.counting
-        given = self._log.room(kind)
-        caps = self.caps.in_units(counting.unit)
-        units = np.zeros(len(words))
-        sent = []
-        for each in self._utterances.values():
-            if self._log.was_sent(kind, each.id):
-                continue
-            places, added = counting.count(each.first_pass(), words)
-            named = ((words.words[place], mass) for place, mass in zip(places, added, strict=True))
-            fits = capped(named, given, caps)
-            for word, mass in fits.items():
-                units[words.index[word]] += mass
-            if fits:
-                sent.append(each.id)
-        if not sent:
-            raise Declined("There is nothing new to send, or the caps are exhausted.")
-        self._log.check_cost(request.plan)
-        self._log.write(request, kind, sent, given)
-        if self._file is not None:
-            self._write_locked()
-        places = np.flatnonzero(units)
-        return Contribution(
-            round=request.id,
-            rules=request.rules,
-            device=self._log.pseudonym(request.server),
-            places=tuple(places.tolist()),
-            units=tuple(units[places].tolist()),
-        ).to_bytes()
-
-    def _agreed(self, request: RoundRequest) -> Vocabulary:
-        """The vocabulary to count, if the request matches what this device agreed to."""
-        plan = request.plan
-        if plan.release is not Release.INCREMENTS:
-            raise Declined(
-                "Expected a plan of increments, got cumulative counts, which are sent repeatedly."
-            )
-        if plan.sampling_rate is not None:
-            raise Declined(
-                "Expected a plan without amplification by sampling, got one with it: this device "
-                "keeps unsent counts, so an utterance may be sent in any later round."
-            )
-        if plan.caps != self.caps:
-            raise Declined("Expected the caps of this device, got others.")
-        if plan.counting != replace(self.counting, order=plan.counting.order):
-            raise Declined("Expected the kernel and the counting of this device, got others.")
-        words = self.vocabulary if plan.counting.order == 1 else self._pairs(request)
-        if request.rules != rules(words, plan.counting, plan.caps):
-            raise Declined("Expected the vocabulary of this device, got another one.")
-        return words
-
-    def _pairs(self, request: RoundRequest) -> Vocabulary:
-        """The pair vocabulary of a request, made only of words in the device's vocabulary."""
-        names = request.pairs or ()
-        known = {*self.vocabulary.words, START, END} - {UNKNOWN}
-        for name in names:
-            before, _, word = name.partition(" ")
-            if name != UNKNOWN and not (before in known and word in known):
-                raise Declined("Expected pairs of words in the vocabulary, got others.")
-        try:
-            return Vocabulary(names, np.full(len(names), 1 / max(len(names), 1)))
-        except InvalidInput as problem:
-            raise Declined(str(problem)) from problem
+        last = self._last
+        if last is not None and last.round == request.id and self._log.closed is None:
+            return last
+        heard = (each.first_pass() for each in self._utterances.values())
+        return Increment.of(request, self._agreement, self._log, heard)
 
     def _model(self, settings: Personalisation) -> LanguageModel:
         assert self._lm is not None
@@ -512,7 +426,7 @@ class Personaliser:
             )
         return self._derived.factors
 
-    def _remembered(self, utterance: str) -> _StoredUtterance:
+    def _remembered(self, utterance: str) -> StoredUtterance:
         if utterance not in self._utterances:
             raise InvalidInput(f"Expected the id of a stored utterance, got {utterance!r}.")
         return self._utterances[utterance]
@@ -543,6 +457,7 @@ class Personaliser:
             "heard": [[each.id, each.texts, each.correction] for each in self._utterances.values()],
             "everybody": self._received.to_json(),
             "book": (log or self._log).to_json(),
+            "last": None if self._last is None else self._last.to_json(),
         }
         return json.dumps(state, ensure_ascii=False, sort_keys=True).encode()
 
@@ -598,11 +513,3 @@ def _check_words(vocabulary: Vocabulary, lm: LanguageModel | None) -> None:
 
 def _tuned(weights: Weights | None) -> Tuned:
     return _UNTUNED if weights is None else replace(_UNTUNED, background=weights, adapted=weights)
-
-
-def _packed(values: Vector) -> str:
-    return base64.b64encode(values.astype("<f8").tobytes()).decode("ascii")
-
-
-def _unpacked(text: str) -> Vector:
-    return np.frombuffer(base64.b64decode(text), "<f8").astype(np.float64)

@@ -272,6 +272,19 @@ class Ledger:
         self._check_process()
         return self._new_run(seed_hint)
 
+    def resume_run(self, run: str) -> None:
+        """Go on with a run of this file after an interruption: its pools, named `RUN: ...`, too.
+
+        Whoever resumes states that the records of the run so far and those to come are disjoint in
+        its pools, as if it had not been interrupted. Only a file can be resumed, which one process
+        has at a time: two copies in memory would both go on.
+        """
+        self._check_process()
+        if self._journal is None or run not in self.runs:
+            raise InvalidInput(f"Expected a run in the file of this ledger to resume, got {run!r}.")
+        with self._lock:
+            self._write({"resumed": run})
+
     def assume(self, sentence: str) -> None:
         """Record an assumption that the guarantee depends on."""
         self._note("assume", sentence)

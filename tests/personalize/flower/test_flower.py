@@ -184,8 +184,8 @@ def test_a_secure_sum_is_the_plain_sum(settings: FederationSettings) -> None:
     for one, other in zip(plain, reports, strict=True):
         assert np.array_equal(one.q_bar, other.q_bar)
         assert (other.accepted, other.refused) == (4, {})
-    # Four stages per round, none with an unmasked array.
-    assert len(sent) == 3 * 4 * 4
+    # Five stages per round (who is there, then four of SecAgg+), none with an unmasked array.
+    assert len(sent) == 3 * 5 * 4
     assert not any(record for reply in sent for record in reply.content.array_records.values())
     run = json.loads(Path(secure.output, "run.json").read_text())
     told = Ledger.from_json(run["ledger"]).guarantee(0.0)
@@ -202,7 +202,8 @@ def test_a_secure_sum_is_the_plain_sum(settings: FederationSettings) -> None:
 def test_a_node_that_leaves_a_secure_round(settings: FederationSettings) -> None:
     # Node 1 has contributed, but its masked counts never arrive.
     def tamper(node: int, reply: Message) -> Message | None:
-        masked = not reply.has_error() and "masked_params" in reply.content["secaggplus_configs"]
+        stage: Any = {} if reply.has_error() else reply.content.get("secaggplus_configs", {})
+        masked = "masked_params" in stage
         return None if node == 1 and masked else reply
 
     secure = replace(settings, secure=True, noiseless=True)
@@ -219,17 +220,21 @@ def test_a_node_that_leaves_a_secure_round(settings: FederationSettings) -> None
 
 def test_secure_rounds_that_cannot_be_summed(settings: FederationSettings) -> None:
     def garbage(node: int, reply: Message) -> Message:
-        record = reply.content.config_records["secaggplus_configs"]
-        if node == 2 and "masked_params" in record:
+        record = reply.content.config_records.get("secaggplus_configs")
+        if node == 2 and record is not None and "masked_params" in record:
             record["masked_params"] = [b"nonsense"]
         return reply
+
+    def leaving(node: int, reply: Message) -> Message | None:
+        return None if node and "secaggplus_configs" in reply.content else reply
 
     def silent(node: int, reply: Message) -> Message | None:
         return None if node else reply
 
     secure = replace(settings, secure=True)
-    for tamper in (garbage, silent):
-        with pytest.raises(NobodyJoined, match=r"Round 3: .*halted: 4"):
+    outcomes = ((garbage, "halted: 4"), (leaving, "halted: 4"), (silent, "dead: 3, too-few: 1"))
+    for tamper, reasons in outcomes:
+        with pytest.raises(NobodyJoined, match=rf"Round 3: .*{reasons}"):
             federate(LoopGrid(4, tamper), secure)  # type: ignore[arg-type]
     few = replace(secure, nodes=2)
     with pytest.raises(NobodyJoined, match="too-few: 2"):

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from sottovoce.errors import InvalidInput
-from sottovoce.io.atomic import outputs
+from sottovoce.io.atomic import output, outputs
 
 Key = bytes | str
 KEY_BYTES = 32
@@ -82,6 +82,10 @@ class SealedFile:
         salt, key = self._derived or self._derive(os.urandom(_SALT_BYTES))
         head = _MAGIC + self._mode + salt + serial.to_bytes(8, "big")
         nonce = os.urandom(_NONCE_BYTES)
+        if not self.counter.exists():
+            # A crash during the first write must not look like a lost counter.
+            with output(self.counter, mode=_OWNER_ONLY) as stream:
+                stream.write(f"{serial - 1}\n".encode("ascii"))
         # The file is renamed first: a crash in between leaves the counter too low, never too high.
         with outputs(self.path, self.counter, mode=_OWNER_ONLY) as (file, counter):
             file.write(head + nonce + AESGCM(key).encrypt(nonce, plain, head))

@@ -14,7 +14,7 @@ from sottovoce.personalize.federated.cache import ClientCache
 from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.personalize.federated.release import CountRelease
 from sottovoce.personalize.federated.rounds import CacheClient
-from sottovoce.personalize.federated.server import PLAUSIBLE_MASS, Server
+from sottovoce.personalize.federated.server import PLAUSIBLE_MASS, WORD_LIMIT, Server
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.lists import NBest, by_client
 from sottovoce.privacy.guarantee import Relation
@@ -69,9 +69,14 @@ def server_for(
     denoise: str = "project",
     plausible_mass: float = PLAUSIBLE_MASS,
     minimum_clients: int = 1,
+    resume: str | None = None,
 ) -> Server:
-    """A server that releases by the plan, or without noise if there is no plan."""
-    release = CountRelease(plan, ledger, source) if plan is not None else None
+    """A server that releases by the plan, or without noise if there is no plan.
+
+    With a minimum of clients above 1, none of them adds more than its inverse to the share of a
+    word. `resume` is the id of an interrupted run to continue.
+    """
+    release = CountRelease(plan, ledger, source, resume=resume) if plan is not None else None
     return Server(
         vocabulary,
         release,
@@ -79,6 +84,7 @@ def server_for(
         denoise=denoise,
         plausible_mass=plausible_mass,
         minimum_clients=minimum_clients,
+        word_limit=WORD_LIMIT if minimum_clients > 1 else None,
     )
 
 

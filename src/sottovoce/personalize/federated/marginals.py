@@ -81,10 +81,20 @@ class Marginals:
             }
             json.dump(data, stream, ensure_ascii=False)
 
+    def to_bytes(self) -> bytes:
+        """The numbers alone, for devices."""
+        return json.dumps(
+            {"words": self.words, "q_bar": self.q_bar.tolist(), "about": {}, "mass": self.mass}
+        ).encode()
+
     @classmethod
     def load(cls, path: Path | str) -> Self:
+        return cls.from_bytes(Path(path).read_bytes(), str(path))
+
+    @classmethod
+    def from_bytes(cls, content: bytes, origin: str = "a message") -> Self:
         try:
-            data = json.loads(Path(path).read_bytes())
+            data = json.loads(content)
             if not isinstance(data["about"], dict):
                 raise TypeError("about is not an object")
             return cls(
@@ -95,7 +105,7 @@ class Marginals:
                 None if data.get("mass") is None else float(data["mass"]),
             )
         except (KeyError, TypeError, ValueError) as problem:
-            raise InvalidInput(f"Expected marginals in {path}, but {problem!r}.") from problem
+            raise InvalidInput(f"Expected marginals in {origin}, but {problem!r}.") from problem
 
 
 def ledger_of(*released: Marginals) -> Ledger:

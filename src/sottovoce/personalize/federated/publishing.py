@@ -1,7 +1,8 @@
 """Publication of a federation: marginals, ledger and run file, public and private parts.
 
 A folder holds one federation. A second one would overwrite the statement of the first, so it is
-refused; it may continue the first one's ledger, and then its statement covers both.
+refused; it may continue the first one's ledger, and then its statement covers both. A federation
+that was interrupted is resumed by the same command (see `checkpoint`).
 """
 
 import time
@@ -14,12 +15,14 @@ from typing import Any
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import RUN, Run, header
+from sottovoce.personalize.federated.checkpoint import Checkpoint, read_checkpoint
 from sottovoce.personalize.federated.federation import continued
 from sottovoce.personalize.federated.plan import ReleasePlan
 from sottovoce.personalize.federated.rounds import RoundReport, check_released
-from sottovoce.personalize.federated.server import Server
+from sottovoce.personalize.federated.server import NobodyJoined, Server
 from sottovoce.privacy.guarantee import SEEDED_STAMP, Claim, Relation
 from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.sampling import SamplingKey
 
 LEDGER, MARGINALS = "ledger.jsonl", "marginals.json"
 
@@ -29,10 +32,15 @@ def federation_folder(
     path: Path | str,
     plan: ReleasePlan,
     *,
+    asked: Mapping[str, Any],
+    key: SamplingKey,
     ledger: Path | str | None = None,
     earlier: Mapping[str, Any] | None = None,
-) -> Iterator[tuple[Run, Ledger]]:
-    """A new folder, locked for this federation, and its ledger: in the folder, or a given one."""
+) -> Iterator[tuple[Run, Ledger, Checkpoint]]:
+    """A new folder or that of an interrupted run, locked, with its ledger and its checkpoint.
+
+    The ledger is in the folder, or a given one.
+    """
     folder = Run(path)
     folder.path.mkdir(parents=True, exist_ok=True)
     with folder.lock():
@@ -42,11 +50,20 @@ def federation_folder(
         ) as opened:
             if earlier is not None:
                 continued(opened, earlier)
-            yield folder, opened
+            checkpoint = Checkpoint(folder, asked, key)
+            try:
+                yield folder, opened, checkpoint
+            except NobodyJoined:
+                # Nothing was released, so there is nothing to resume.
+                checkpoint.remove()
+                raise
+            checkpoint.remove()
 
 
 def check_unused(folder: Run) -> None:
-    """Reject a folder with another run, or with a ledger that has entries."""
+    """Reject a folder with a finished run, or with a ledger that has entries."""
+    if read_checkpoint(folder) is not None:
+        return
     found = [name for name in (MARGINALS, RUN) if (folder.path / name).exists()]
     ledger = folder.path / LEDGER
     if ledger.exists() and Ledger.read(ledger).entries:

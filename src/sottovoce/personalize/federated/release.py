@@ -32,8 +32,14 @@ class CountRelease:
     """
 
     def __init__(
-        self, plan: ReleasePlan, ledger: Ledger, source: NoiseSource | None = None
+        self,
+        plan: ReleasePlan,
+        ledger: Ledger,
+        source: NoiseSource | None = None,
+        *,
+        resume: str | None = None,
     ) -> None:
+        """`resume` is the id of an interrupted run in the ledger's file."""
         if ledger.unit != plan.unit:
             raise InvalidInput(
                 f"Expected a ledger that protects one {plan.unit}, got one for {ledger.unit}."
@@ -47,7 +53,12 @@ class CountRelease:
             ledger.leave_uncovered(
                 "the release that chose the words of the pairs, if it is not in this ledger"
             )
-        self.begin_run()
+        if resume is None:
+            self.begin_run()
+        else:
+            ledger.resume_run(resume)
+            # Noise after an interruption never repeats the noise before it.
+            self._begin(resume, f"resumed at {ledger.head.sha256}")
 
     # Immutable: the noise, its cost and the ledger belong together.
     @property
@@ -68,10 +79,14 @@ class CountRelease:
         anew.
         """
         seeded = self._root.is_seeded
-        self._run = self._ledger.new_run("federation" if seeded else None)
+        self._begin(self._ledger.new_run("federation" if seeded else None))
+
+    def _begin(self, run: str, *also: str) -> None:
+        self._run = run
         # Seeded noise differs for every run and plan: equal noise on two releases would cancel in
         # their difference.
-        self._source = _child(self._root, f"{self._run} {json.dumps(self._plan.to_json())}")
+        label = " ".join((run, json.dumps(self._plan.to_json()), *also))
+        self._source = _child(self._root, label)
 
     @property
     def rounds_done(self) -> int:

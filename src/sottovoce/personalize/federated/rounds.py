@@ -72,6 +72,11 @@ class CacheClient:
         if not self.keep:
             self.cache.drop_increment()
 
+    def replay(self, number: int) -> None:
+        """Count a round of an interrupted run whose increment was asked for before."""
+        self.fill(self.cache, number)
+        self.cache.take_increment()
+
 
 @dataclass(frozen=True)
 class RoundReport:
@@ -93,11 +98,12 @@ class RoundReport:
 
         >>> import numpy as np
         >>> RoundReport(1, 3, 2, {"late": 1}, np.ones(1)).sentence
-        'Round 1: 2 accepted, 1 refused (late: 1).'
+        'Round 1: 3 asked, 2 accepted, 1 refused (late: 1).'
         """
         refused = sum(self.refused.values())
         why = ", ".join(f"{reason}: {count}" for reason, count in sorted(self.refused.items()))
-        summary = f"Round {self.number}: {self.accepted} accepted, {refused} refused"
+        summary = f"Round {self.number}: {self.sampled} asked, {self.accepted} accepted, "
+        summary += f"{refused} refused"
         summary += f" ({why})" if why else ""
         return f"{summary}." if self.released else f"{summary}; nothing was released."
 
@@ -140,8 +146,11 @@ def run_rounds(
     key: SamplingKey | None = None,
     deadline: float | None = None,
     clock: Callable[[], float] = time.monotonic,
+    done: Sequence[RoundReport] = (),
 ) -> Iterator[RoundReport]:
     """Run `rounds` rounds and yield a report after each; `deadline` is in seconds per client.
+
+    `done` are the rounds of an interrupted run that the server was restored from.
 
     Raises `NobodyJoined` at the end if no round was released. Every call is a separate run in the
     ledger: repeated rounds, possibly over the same utterances, are charged again.
@@ -166,8 +175,12 @@ def run_rounds(
     if key.seeded and sampling_rate < 1 and server.ledger is not None:
         server.ledger.assume(SEEDED_STAMP)
     membership = Membership((client.name for client in clients), key)
-    reports = []
-    for number in range(1, rounds + 1):
+    reports = list(done)
+    for client in clients:
+        for number in range(1, len(reports) + 1):
+            if isinstance(client, CacheClient):
+                client.replay(number)
+    for number in range(len(reports) + 1, rounds + 1):
         sampled = set(membership.poisson(number, sampling_rate).tolist())
         refused: Counter[str] = Counter()
         for place, client in enumerate(clients):

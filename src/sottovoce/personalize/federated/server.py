@@ -3,10 +3,17 @@
 A contribution that no honest client could send is refused before it enters the sum. The checks use
 one client's contribution at a time and public bounds only. A round with too few clients is not
 released: it would publish only noise, or the counts of one person.
+
+A `word_limit` L bounds what one client can do to the result. It raises a word by at most L per
+round (larger counts are cut word by word, which never increases a sensitivity), and after R rounds
+q_bar is the noisy counts over at least m L R words, the missing ones filled up with the background,
+where m is the minimum of clients. So no client adds more than 1/m of the mass to any word. This is
+post-processing with public numbers, and costs nothing.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,7 +31,9 @@ from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.recipes.federate import Cap, Release
 
 # Bound on one client's counts per round where no cap applies.
-PLAUSIBLE_MASS = 100_000.0
+PLAUSIBLE_MASS = 10_000.0
+# How far one client can raise a word in a round, where a minimum of clients is set.
+WORD_LIMIT = 50.0
 NO_NOISE = "counts were released without noise"
 
 DENOISERS: dict[str, Callable[[Vector, Vocabulary, float], Vector]] = {
@@ -72,13 +81,17 @@ class Server:
         denoise: str = "project",
         plausible_mass: float = PLAUSIBLE_MASS,
         minimum_clients: int = 1,
+        word_limit: float | None = None,
     ) -> None:
         _validate.one_of("denoise", denoise, DENOISERS)
+        if word_limit is not None:
+            _validate.positive("word_limit", word_limit)
         _validate.positive("plausible_mass", plausible_mass)
         _validate.at_least_one("minimum_clients", minimum_clients)
         self.vocabulary, self.release, self.denoise = vocabulary, release, denoise
         self.ledger = release.ledger if release else ledger
         self.plausible_mass, self.minimum_clients = plausible_mass, minimum_clients
+        self.word_limit = word_limit
         if release:
             release.ledger.assume(
                 f"whether a round had fewer than {minimum_clients} contributions, and so was not "
@@ -107,7 +120,21 @@ class Server:
     @property
     def marginals(self) -> Marginals:
         """The marginals released so far."""
-        return Marginals(self.vocabulary.words, self.q_bar, mass=max(float(self.counts.sum()), 0.0))
+        mass = max(float(self.counts.sum()), self._least_mass)
+        return Marginals(self.vocabulary.words, self.q_bar, mass=mass)
+
+    @property
+    def _least_mass(self) -> float:
+        """The mass that q_bar is at least divided by, so that one client is 1/minimum of it."""
+        if self.word_limit is None:
+            return 0.0
+        return self.minimum_clients * self._raise_limit() * max(self.rounds, 1)
+
+    def _raise_limit(self) -> float:
+        """The most that one client adds to a word in a round, in counts."""
+        unit = 1 if self.plan is None else self.plan.counting.unit
+        capped = self._bounds()[1] / unit
+        return capped if self.word_limit is None else min(self.word_limit, capped)
 
     @property
     def cumulative(self) -> bool:
@@ -135,6 +162,9 @@ class Server:
         if rules is not None and not same_rules(rules, self.rules):
             raise Refused("other-rules", "Expected counts by the rules of the plan, got others.")
         counts = self._checked(contribution)
+        if self.word_limit is not None and not self.cumulative:
+            unit = 1 if self.plan is None else self.plan.counting.unit
+            counts = np.minimum(counts, np.floor(self._raise_limit() * unit))
         with self._lock:
             if client is not None:
                 if client in self._names:
@@ -192,8 +222,41 @@ class Server:
                 self._run_released = True
             self.rounds += 1
             self.counts = fresh if self.cumulative else self.counts + fresh
-            self.q_bar = self._distribution()
+            self.q_bar = self._filled_up(self._distribution())
             return self.q_bar
+
+    def state(self) -> dict[str, Any]:
+        """What a resumed server needs of the rounds so far; for the operator only."""
+        return {
+            "counts": self.counts.tolist(),
+            "rounds": self.rounds,
+            "lifetime": self._lifetime.to_json(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state`, as if the rounds had been run here."""
+        counts: Vector = np.array(state["counts"], dtype=np.float64)
+        if counts.shape != self.counts.shape:
+            raise InvalidInput(f"Expected {self.counts.size} saved counts, got {counts.size}.")
+        self.counts, self.rounds = counts, int(state["rounds"])
+        self._lifetime = _LifetimeTotals.from_json(state["lifetime"])
+        if self.rounds:
+            self.q_bar = self._filled_up(self._distribution())
+
+    def _filled_up(self, q_bar: Vector) -> Vector:
+        """q_bar with the background in the place of words that are missing to the least mass."""
+        total = max(float(self.counts.sum()), 0.0)
+        least = self._least_mass
+        if total >= least:
+            return q_bar
+        share = total / least
+        filled: Vector = share * q_bar
+        if self.denoise == "keep":
+            # Pairs that were not kept are unknown.
+            filled[self.vocabulary.index[UNKNOWN]] += 1 - share
+        else:
+            filled += (1 - share) * self.vocabulary.unigram
+        return filled
 
     def _checked(self, contribution: Vector) -> Vector:
         """The validated counts in double precision.
@@ -274,6 +337,19 @@ class _LifetimeTotals:
         self._mass[client] = total
         if words:
             self._words[client] = words
+
+    def to_json(self) -> dict[str, Any]:
+        return {"mass": self._mass, "words": self._words}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        totals = cls()
+        totals._mass = dict(data["mass"])
+        totals._words = {
+            client: {int(place): mass for place, mass in words.items()}
+            for client, words in data["words"].items()
+        }
+        return totals
 
 
 def _within(value: float, bound: float) -> bool:

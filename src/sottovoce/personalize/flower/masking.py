@@ -130,7 +130,7 @@ THRESHOLD = 0.67
 def secure_sum(
     grid: "Grid",
     nodes: Sequence[int],
-    order: Mapping[str, int | str],
+    order: Mapping[str, Any],
     ranges: SecureRanges,
     *,
     timeout: float,
@@ -177,7 +177,7 @@ def secure_sum(
 class _SumStrategy:
     """The parts of a strategy that the workflow uses: node selection and the mean."""
 
-    def __init__(self, nodes: Sequence[int], order: Mapping[str, int | str]) -> None:
+    def __init__(self, nodes: Sequence[int], order: Mapping[str, Any]) -> None:
         self.nodes, self.order = nodes, order
         self.mean: Vector | None = None
         self.clients = 0
@@ -212,7 +212,7 @@ def mask_when_asked(
 
     if RECORD_KEY_CONFIGS in message.content.config_records:
         return secaggplus_mod(message, context, call_next)
-    if context.node_config.get("secure"):
+    if message.metadata.message_type == "train" and context.node_config.get("secure"):
         raise InvalidInput("Expected secure aggregation, got a request for plain counts.")
     return call_next(message, context)
 

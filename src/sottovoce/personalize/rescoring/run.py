@@ -4,12 +4,14 @@ Weights are tuned on clients that are not evaluated. Three systems are compared 
 first pass, the background model, and the background model adapted to each client.
 """
 
+import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
+from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.language_model import LanguageModel
 from sottovoce.personalize.lm.mixture import WordModel
@@ -33,7 +35,7 @@ from sottovoce.personalize.rescoring.wer import (
     split_errors,
     word_errors,
 )
-from sottovoce.privacy.sampling import Membership, SamplingKey
+from sottovoce.privacy.sampling import SamplingKey
 
 POWERS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
 
@@ -102,20 +104,29 @@ class Outcome:
 def split_clients(
     lists: Sequence[NBest], share: float, key: SamplingKey | None = None
 ) -> tuple[list[NBest], list[NBest]]:
-    """A development part and the rest; all utterances of a client are in the same part.
+    """A development part with this share of the clients, and the rest.
 
-    The split depends only on the client's name, so it does not change with the data.
+    All utterances of a client are in the same part. The order in which clients are taken depends on
+    their names only.
+
+    >>> lists = [NBest(f"u{i}", (), client=f"c{i % 10}") for i in range(40)]
+    >>> [len({each.client for each in part}) for part in split_clients(lists, 0.3)]
+    [3, 7]
     """
+    _validate.rate("dev_share", share)
     names = sorted({each.client or each.id for each in lists})
-    membership = Membership(names, key or SamplingKey.from_seed(0))
-    chosen = {names[place] for place in membership.poisson(0, share)}
+    count = max(1, round(share * len(names)))
+    if count >= len(names):
+        raise InvalidInput(
+            f"Expected clients on both sides of a development share of {share:g}, got {count} of "
+            f"{len(names)} clients in it."
+        )
+    secret = (key or SamplingKey.from_seed(0)).secret
+    chosen = set(
+        sorted(names, key=lambda name: hmac.digest(secret, name.encode(), "sha256"))[:count]
+    )
     inside = [each for each in lists if (each.client or each.id) in chosen]
     outside = [each for each in lists if (each.client or each.id) not in chosen]
-    if not inside or not outside:
-        raise InvalidInput(
-            f"Expected clients on both sides of a development share of {share:g}, got "
-            f"{len(chosen)} of {len(names)} clients in it."
-        )
     return inside, outside
 
 
@@ -141,6 +152,22 @@ def tune_weights(
     }
     power, adapted, _ = tune(tables)
     return Tuned(background, adapted, power)
+
+
+def choose(
+    lists: Sequence[NBest],
+    model: LanguageModel,
+    settings: Personalisation,
+    tuned: Tuned,
+    everybody: Everybody = None,
+) -> dict[str, str]:
+    """The text chosen for every utterance; references are not needed."""
+    factors = personal_factors(lists, model, _with_power(settings, tuned.power), everybody)
+    adapted = adapted_scores(
+        factors, _with_pairs(model, settings), normalise=settings.adaptation.normalise
+    )
+    words = model.vocabulary
+    return {each.id: tuned.adapted.choose(each, adapted[each.id], words).text for each in lists}
 
 
 def rescore(

@@ -5,6 +5,7 @@
 | `ledger` | the header: an id, the unit, the relation, the budget |
 | `opened` | the ledger was opened again, perhaps by another process |
 | `run` | the id of a run (a training, for example) that spends here |
+| `resumed` | the id of an earlier run that goes on after an interruption |
 | `spend`, `again` | a fact executed `count` times; `count` more executions of the last fact |
 | `absorb` | spending of another copy of this ledger that this one lacked |
 | `assume`, `not-covered` | notes for the guarantee |
@@ -44,6 +45,8 @@ class History:
         self.not_covered: list[str] = []
         self.runs: list[str] = []
         self.runs_of_opening: list[str] = []
+        self.resumed: list[str] = []
+        """Runs of earlier openings that this opening continues."""
         self.pools: dict[str, str] = {}
         """Pool names, each with the scope that created it."""
         self.absorbed: list[tuple[str | None, Head]] = []
@@ -97,6 +100,8 @@ class History:
                 return lambda: self.not_covered.append(sentence)
             case {"run": str(run)} if len(record) == 1 and run not in self.runs:
                 return lambda: self._begin_run(run)
+            case {"resumed": str(run)} if len(record) == 1 and run in self.runs:
+                return lambda: self._resume_run(run)
             case {"opened": str(name), "copy": bool(copy)} if len(record) == 2:
                 return lambda: self._open(name, copy=copy)
             case {
@@ -124,6 +129,8 @@ class History:
         if begun is None or begun == scope:
             return fact
         assert fact.pool is not None
+        if opening is None and any(_belongs(fact.pool, run) for run in self.resumed):
+            return fact
         of_this_opening = _opening(begun) == _opening(scope)
         if of_this_opening and any(fact.pool.startswith(run) for run in self.runs_of_opening):
             return fact
@@ -177,11 +184,16 @@ class History:
         self.scope = f"{run} in {_opening(self.scope)}"
         self._mark(f"run {run}", 1, self.scope)
 
+    def _resume_run(self, run: str) -> None:
+        self.resumed.append(run)
+        self.scope = f"{run} in {_opening(self.scope)}"
+        self._mark(f"resumed {run}", 1, self.scope)
+
     def _open(self, name: str, *, copy: bool) -> None:
         if not self.sealed and not copy:
             self.interruptions += 1
         self.sealed = False
-        self.runs_of_opening = []
+        self.runs_of_opening, self.resumed = [], []
         self.scope = name
         self._mark(f"opened {name}", 1, self.scope)
 
@@ -238,6 +250,10 @@ def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_EXECUTIONS:
         raise LedgerDamaged(f"Expected a count from 1 to 2^53, got {value!r}.")
     return value
+
+
+def _belongs(pool: str, run: str) -> bool:
+    return pool.startswith(f"{run}: ")
 
 
 def _opening(scope: str) -> str:

@@ -46,7 +46,10 @@ def rounded(each: NBest) -> list[tuple[str, float | None, float | None, float | 
     return [(h.text, near(h.am), near(h.lm), near(h.score)) for h in each.hypotheses]
 
 
-@pytest.mark.parametrize("format", FORMATS)
+WRITTEN = [name for name in FORMATS if FORMATS.get(name).write or FORMATS.get(name).write_folder]
+
+
+@pytest.mark.parametrize("format", WRITTEN)
 def test_there_and_back(tmp_path: Path, format: str) -> None:
     path = tmp_path / "heard"
     assert write_nbest(path, HEARD, format) == 3
@@ -141,7 +144,7 @@ def test_nemo_keeps_words_that_look_like_numbers_and_counts_lines(tmp_path: Path
         list(read_nbest(path, "nemo", beam_size=1, manifest=manifest))
     with pytest.raises(InvalidInput, match="as many utterances"):
         list(read_nbest(path, "nemo", beam_size=4, manifest=manifest))
-    with pytest.raises(InvalidInput, match="a beam_size"):
+    with pytest.raises(InvalidInput, match="a beam size"):
         read_nbest(path, "nemo")
     path.write_text("no tab\n")
     with pytest.raises(InvalidInput, match="a tab and a score"):

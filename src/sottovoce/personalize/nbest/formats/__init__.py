@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from sottovoce import _validate
 from sottovoce._registry import Registry
 from sottovoce.corpora.lines import STANDARD_STREAM, Problem, Problems, name_of
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import output
+from sottovoce.personalize.nbest.formats import results
 from sottovoce.personalize.nbest.formats._tables import read_table
 from sottovoce.personalize.nbest.formats.beams import (
     from_beams,
@@ -33,6 +34,7 @@ from sottovoce.personalize.nbest.formats.folders import (
     write_srilm,
 )
 from sottovoce.personalize.nbest.formats.htk import read_htk, write_htk
+from sottovoce.personalize.nbest.formats.icefall import read_icefall
 from sottovoce.personalize.nbest.formats.json_lists import (
     read_canonical,
     read_hyporadise,
@@ -61,6 +63,7 @@ class NBestOptions:
     beam_size: int | None = None
     manifest: Path | str | None = None
     size: int = 100
+    client_column: str = "client"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,10 +96,18 @@ def _read_htk(path: Path | str, problems: Problems, options: NBestOptions) -> It
     return read_htk(path, problems, size=options.size)
 
 
+def _read_jsonl(path: Path | str, problems: Problems, options: NBestOptions) -> Iterator[NBest]:
+    return read_canonical(path, problems, client_column=options.client_column)
+
+
+def _results(lists_of: Callable[[str, Any], Iterable[NBest]]) -> NBestFormat:
+    return NBestFormat(read=_plain(results.reader(lists_of)), reads_folders=True)
+
+
 FORMATS: Registry[NBestFormat] = Registry(
     "format",
     {
-        "jsonl": NBestFormat(read=_plain(read_canonical), write=write_canonical),
+        "jsonl": NBestFormat(read=_read_jsonl, write=write_canonical),
         "kaldi": NBestFormat(read=_plain(read_kaldi), write_folder=write_kaldi, reads_folders=True),
         "nemo": NBestFormat(read=_read_nemo, write=write_nemo),
         "espnet": NBestFormat(
@@ -106,6 +117,14 @@ FORMATS: Registry[NBestFormat] = Registry(
         "srilm": NBestFormat(read=_plain(read_srilm), write_folder=write_srilm, reads_folders=True),
         "flashlight": NBestFormat(read=_plain(read_flashlight), write=write_flashlight),
         "htk": NBestFormat(read=_read_htk, write_folder=write_htk, reads_folders=True),
+        "icefall": NBestFormat(read=_plain(read_icefall), reads_folders=True),
+        "whisper": _results(results.whisper),
+        "transformers": _results(results.transformers),
+        "vosk": _results(results.vosk),
+        "sherpa-onnx": _results(results.sherpa_onnx),
+        "aws": _results(results.aws),
+        "google": _results(results.google),
+        "azure": _results(results.azure),
     },
     group="sottovoce.nbest_formats",
 )
@@ -151,8 +170,11 @@ def read_nbest(
     beam_size: int | None = None,
     manifest: Path | str | None = None,
     size: int = 100,
+    client_column: str = "client",
 ) -> NBestReader:
-    """Open N-best lists; `beam_size` and `manifest` are for nemo, `size` for htk.
+    """Open N-best lists.
+
+    `beam_size` and `manifest` are for nemo, `size` for htk, `client_column` for jsonl.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -164,10 +186,17 @@ def read_nbest(
     chosen = FORMATS.get(format)
     _validate.one_of("on_error", on_error, ("strict", "lenient"))
     if format == "nemo" and beam_size is None:
-        raise InvalidInput("Expected a beam_size with the format nemo, got none.")
+        raise InvalidInput(
+            "Expected a beam size with the format nemo, got none: give the number of lines per "
+            "utterance with --beam-size."
+        )
+    if format != "jsonl" and client_column != "client":
+        raise InvalidInput(f"Expected a file of clients with the format {format}, got a column.")
     if Path(path).is_dir() and not chosen.reads_folders:
         raise InvalidInput(f"Expected a file with the format {format}, got the folder {path}.")
-    options = NBestOptions(beam_size=beam_size, manifest=manifest, size=size)
+    options = NBestOptions(
+        beam_size=beam_size, manifest=manifest, size=size, client_column=client_column
+    )
     read = partial(_with, chosen, options)
     return NBestReader(path, read, strict=on_error == "strict")
 

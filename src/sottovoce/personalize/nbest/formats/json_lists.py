@@ -18,11 +18,14 @@ from sottovoce.errors import InvalidInput
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 
 
-def read_canonical(path: Path | str, problems: Problems) -> Iterator[NBest]:
+def read_canonical(
+    path: Path | str, problems: Problems, *, client_column: str = "client"
+) -> Iterator[NBest]:
+    """Lists in file order; `client_column` is the key of the client's name."""
     with open_bytes(path) as stream:
         for number, line in text_lines(stream, problems, LINE_LIMIT):
             try:
-                parsed = from_object(parse_object(line), f"line-{number}")
+                parsed = from_object(parse_object(line), f"line-{number}", client_column)
             except InvalidInput as problem:
                 problems.reject(number, problem)
             else:
@@ -34,7 +37,9 @@ def write_canonical(stream: BinaryIO, lists: Iterable[NBest]) -> None:
         stream.write(f"{dump_object(to_object(each))}\n".encode())
 
 
-def from_object(record: dict[str, Any], default_id: str = "utterance") -> NBest:
+def from_object(
+    record: dict[str, Any], default_id: str = "utterance", client_column: str = "client"
+) -> NBest:
     """Parse one list from its JSON object.
 
     >>> from_object({"id": "u1", "nbest": [{"text": "hi", "am": -1}]}).best
@@ -50,7 +55,7 @@ def from_object(record: dict[str, Any], default_id: str = "utterance") -> NBest:
         id=_text(record, "id") or default_id,
         hypotheses=tuple(_hypothesis(item) for item in nbest),
         reference=_text(record, "reference"),
-        client=_text(record, "client"),
+        client=_client(record, client_column),
         order=_number(record, "order" if record.get("order") is not None else "start"),
     )
 
@@ -77,6 +82,14 @@ def _hypothesis(item: object) -> Hypothesis:
     if text is None:
         raise InvalidInput("Expected a text in every hypothesis, got none.")
     return Hypothesis(text, _number(item, "am"), _number(item, "lm"), _number(item, "score"))
+
+
+def _client(record: dict[str, Any], column: str) -> str | None:
+    if column != "client" and column not in record:
+        raise InvalidInput(f"Expected the column {column} with the client, got none.")
+    value = record.get(column)
+    # Numbers name clients as well as texts do.
+    return str(value) if isinstance(value, int | float) else _text(record, column)
 
 
 def _text(record: dict[str, Any], key: str) -> str | None:

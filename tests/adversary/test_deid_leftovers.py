@@ -93,7 +93,7 @@ def test_what_a_killed_release_leaves_is_for_its_owner_alone(
 def test_with_default_permissions_the_leftover_could_be_read(
     calls: Path, tmp_path: Path, open_to_all: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_create_private", lambda hidden: 0o644)
+    monkeypatch.setattr(files, "_FOLDER_MODE", 0o755)
     killed(calls, tmp_path / "out.jsonl")
     assert len(readable(tmp_path)) > 1
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from sottovoce import _validate
 from sottovoce._registry import Registry
@@ -17,6 +17,7 @@ from sottovoce.corpora.conll import conll_block, read_conll
 from sottovoce.corpora.jsonl import jsonl_line, plain_line, read_jsonl, read_plain, spans_line
 from sottovoce.corpora.lines import (
     LINE_LIMIT,
+    REASONS_KEPT,
     STANDARD_STREAM,
     LiveLines,
     Problem,
@@ -176,7 +177,9 @@ class Reader:
         columns: Columns | None = None,
         line_limit: int = LINE_LIMIT,
         live: LiveLines | None = None,
+        before: int = 0,
     ) -> None:
+        self._before = before
         self._live = live or (LiveLines(sys.stdin.buffer) if str(path) == STANDARD_STREAM else None)
         self._stream: BinaryIO | None = None
         self.path = path
@@ -206,6 +209,23 @@ class Reader:
     def problems(self) -> list[Problem]:
         return list(self._found.first)
 
+    def losses(self) -> dict[str, Any]:
+        """What the last pass rejected, repaired and skipped."""
+        return {
+            "rejected": self.rejected,
+            "repaired": self.repaired,
+            "blank": self.blank,
+            "problems": [list(problem) for problem in self.problems],
+        }
+
+    def add_losses(self, losses: dict[str, Any]) -> None:
+        """Add those of another reader of the same file."""
+        self._found.rejected += losses["rejected"]
+        self._found.repaired += losses["repaired"]
+        self._found.blank += losses["blank"]
+        left = REASONS_KEPT - len(self._found.first)
+        self._found.first += [Problem(*problem) for problem in losses["problems"][:left]]
+
     @property
     def waits(self) -> bool:
         """Whether the next utterance has not arrived yet, on standard input."""
@@ -221,8 +241,20 @@ class Reader:
         size = Path(self.path).stat().st_size
         return min(1.0, file.tell() / size) if size else None
 
+    def part(self, stream: BinaryIO, size: int, before: int) -> "Reader":
+        """A reader of the next `size` bytes of the opened file, after `before` lines."""
+        return Reader(
+            self.path,
+            self.format,
+            strict=self.strict,
+            columns=self.columns,
+            line_limit=self.line_limit,
+            live=LiveLines(stream, size),
+            before=before,
+        )
+
     def __iter__(self) -> Iterator[Utterance]:
-        self._found = found = Problems(name_of(self.path), self.strict)
+        self._found = found = Problems(name_of(self.path), self.strict, before=self._before)
         empty = True
         with open_bytes(self.path, self._live) as stream:
             self._stream = stream

@@ -46,6 +46,8 @@ class Problems:
     name: str
     strict: bool
     unit: str = "line"
+    before: int = 0
+    """Lines before the part of the file that is read."""
     rejected: int = 0
     repaired: int = 0
     blank: int = 0
@@ -55,11 +57,12 @@ class Problems:
         """Reject the record at this line or row: raise if strict, otherwise count it."""
         if self.strict:
             raise InvalidInput(
-                f"{self.name}, {self.unit} {place}: {reason} Fix it, or read leniently to skip it."
+                f"{self.name}, {self.unit} {self.before + place}: {reason} Fix it, or read "
+                "leniently to skip it."
             )
         self.rejected += 1
         if len(self.first) < REASONS_KEPT:
-            self.first.append(Problem(place, str(reason)))
+            self.first.append(Problem(self.before + place, str(reason)))
 
 
 LINE_LIMIT = 1 << 20
@@ -82,14 +85,17 @@ def name_of(path: str | Path) -> str:
 class LiveLines(io.RawIOBase):
     """A stream that hands out every line as soon as it has arrived, such as a pipe.
 
+    It ends after `size` bytes.
+
     >>> lines = LiveLines(io.BytesIO(b"call mum\\nhang"))
     >>> lines.first_line(), lines.readline(), lines.has_line()
     (b'call mum\\n', b'call mum\\n', False)
     """
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, size: int | None = None) -> None:
         self._read = getattr(source, "read1", source.read)
         self._held, self._place = b"", 0
+        self._left = sys.maxsize if size is None else size
 
     def readable(self) -> bool:
         return True
@@ -122,15 +128,16 @@ class LiveLines(io.RawIOBase):
         return len(part)
 
     def _fill(self) -> bool:
-        chunk: bytes = self._read(_CHUNK)
+        chunk: bytes = self._read(min(_CHUNK, self._left))
+        self._left -= len(chunk)
         self._held, self._place = self._held[self._place :] + chunk, 0
         return bool(chunk)
 
 
 @contextmanager
 def open_bytes(path: str | Path, live: LiveLines | None = None) -> Iterator[BinaryIO]:
-    """Open a file, or standard input for `-` (already opened: `live`); gzip is decompressed."""
-    if str(path) == STANDARD_STREAM:
+    """Open a file, or standard input for `-`, unless it is open already; gzip is decompressed."""
+    if str(path) == STANDARD_STREAM or live is not None:
         lines = live or LiveLines(sys.stdin.buffer)
         if lines.first_line(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
             yield _decompressed(io.BufferedReader(lines))

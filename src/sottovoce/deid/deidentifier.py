@@ -7,6 +7,7 @@ across threads and forked processes. Earlier releases made elsewhere can be abso
 statement covers both.
 """
 
+import os
 import re
 import threading
 import unicodedata
@@ -115,6 +116,7 @@ class Deidentifier:
         self._past_not_covered: tuple[str, ...] = ()
         self._past_detectors: frozenset[str] = frozenset()
         self._lock = threading.RLock()
+        self._owner = os.getpid()
         self._source = source or NoiseSource()
         self._names = self.resources.vault or Vault.fresh(within="corpus")
         self._mechanisms: dict[str, Mechanism] = {}
@@ -383,13 +385,38 @@ class Deidentifier:
             ],
         )
 
+    @property
+    def is_reversible(self) -> bool:
+        """Whether a vault remembers what is replaced."""
+        return self._names.reversible
+
+    @property
+    def is_seeded(self) -> bool:
+        """Whether its random numbers can be repeated."""
+        return self._source.is_seeded
+
+    @property
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._owner
+
     def _count(self, batch: Sequence[Utterance], types: list[tuple[str, ...]], call: int) -> None:
-        if self._shared_counts.is_copy and self._names.reversible:
+        if self._is_forked and self._names.reversible:
             raise InvalidInput(
                 "Expected no reversible vault in a forked process, got one: the parent would miss "
                 "its surrogate map, so release in the parent."
             )
         self.count(rows_of(batch, types, call))
+
+    def count_apart(self) -> None:
+        """In a forked process: count in this process alone; the parent merges the counts."""
+        if not self._shared_counts.is_copy:
+            raise InvalidInput("Expected a forked process to count apart, got the first one.")
+        self._shared_counts = SharedCounts()
+
+    def merge_counts(self, counts: UnitCounts) -> None:
+        """Add what a forked process has counted apart."""
+        with self._shared_counts.all_counted() as mine:
+            mine.merge(counts, {kind: kind for kind in counts.types})
 
     def count(self, rows: Rows) -> None:
         """Count utterances that are released elsewhere with this configuration."""

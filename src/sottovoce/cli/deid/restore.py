@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sottovoce.cli.deid.options import read_key
-from sottovoce.cli.shared.console import track
+from sottovoce.cli.shared.console import json_option, print_json, track
 from sottovoce.cli.shared.reading import open_corpus, reading_options
 from sottovoce.corpora import Utterance, write
 from sottovoce.corpora.formats import TABLES
@@ -26,8 +26,14 @@ from sottovoce.errors import InvalidInput
     "-o", "--output", default="-", show_default=True, help="File to write; - is standard output."
 )
 @reading_options
+@json_option
 def restore(
-    released: str, key_file: str, vault_file: str | None, output: str, **reading: Any
+    released: str,
+    key_file: str,
+    vault_file: str | None,
+    output: str,
+    as_json: bool,
+    **reading: Any,
 ) -> None:
     """Bring back the original of RELEASED. The result is as private as the original.
 
@@ -45,6 +51,9 @@ def restore(
     utterances = track(reader, "Restoring", unit="utterances")
     columns = reader.columns if reader.format in TABLES else None
     write(output, _restored(vault, utterances, counts), reader.format, columns=columns)
+    if as_json:
+        print_json({"exact": counts["exact"], "searched": counts["searched"]}, err=output == "-")
+        return
     click.echo(
         f"Restored {counts['exact']:,} texts exactly; looked for surrogates in "
         f"{counts['searched']:,}.",

@@ -129,6 +129,13 @@ from sottovoce.privacy.noise import NoiseSource
     help="Pairs of private and released text to add to the manifest, for a report.",
 )
 @click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Processes that share the work on a file of JSONL or plain text.",
+)
+@click.option(
     "--manifest",
     "manifest_file",
     help="With standard output: write the manifest here (OUT.run.json), for the output OUT.",
@@ -214,6 +221,8 @@ def run(
     if examples:
         click.echo(WARNING, err=True)
     show = partial(track, description="Releasing", unit="utterances")
+    if options["workers"] > 1 and output == "-":
+        raise InvalidInput("Expected one worker without -o, got several: name an output file.")
     if options["manifest_file"] and output != "-":
         raise InvalidInput(
             f"Expected --manifest without -o, got -o {output}: the manifest is beside it."
@@ -227,6 +236,7 @@ def run(
             output,
             track=show,
             examples=examples,
+            workers=options["workers"],
         )
         lines = _shard_lines(content, output)
     else:
@@ -234,7 +244,7 @@ def run(
         release = (
             partial(release_stream, manifest_file=options["manifest_file"])
             if output == "-"
-            else partial(release_file, output=output)
+            else partial(release_file, output=output, workers=options["workers"])
         )
         content = release(chosen, readers[0], format=target_format, track=show, examples=examples)
         content |= losses_of(readers[0])

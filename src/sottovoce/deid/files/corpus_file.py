@@ -6,25 +6,28 @@ whose output is missing (deleted, or never renamed) still counts: the text may h
 """
 
 import fcntl
+import glob
 import json
 import os
 import secrets
-import stat
+import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sottovoce.corpora import Columns, Reader, Utterance, format_of, write
+from sottovoce import _validate
+from sottovoce.corpora import Columns, Reader, format_of, write
 from sottovoce.corpora.formats import TABLES
 from sottovoce.deid.deidentifier import Deidentifier
 from sottovoce.deid.files.manifest import Examples, describe_file, manifest, write_manifest
+from sottovoce.deid.files.workers import Track, release_in_parts, released_utterances
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import PRIVATE, SUFFIX, Run
 
 RECORD = ".record.json"
-Track = Callable[[Iterable[Utterance]], Iterable[Utterance]]
+_FOLDER_MODE = 0o700
 
 
 def release_file(
@@ -36,25 +39,30 @@ def release_file(
     track: Track = iter,
     examples: int = 0,
     call: int | None = None,
+    workers: int = 1,
 ) -> dict[str, Any]:
     """Release the reader's utterances; return the manifest, with up to `examples` examples.
 
-    Files with the same `call` are parts of one release (see `Deidentifier.release_all`).
+    Files with the same `call` are parts of one release (see `Deidentifier.release_all`). Several
+    `workers` are processes that release parts of the file (see `workers`).
     """
     began = time.perf_counter()
     target = Path(output)
     chosen = format or format_of(target)
     columns: Columns | None = reader.columns if chosen in TABLES else None
     _check(target, reader)
-    hidden, known, folder = _temporary(target), _state(target), Run.beside(target)
+    known, folder = _state(target), Run.beside(target)
     shown = Examples(examples)
     if Path(f"{target}{SUFFIX}").exists():
         deid.absorb(record_of(target))
         call = None  # Releasing the same text again is a separate release.
-    try:
-        mode = _create_private(hidden)
-        released = released_utterances(deid, track(reader), shown, call=call)
-        write(hidden, released, chosen, columns=columns)
+    with _part_folder(target) as parts:
+        hidden = parts / target.name  # The suffix decides about compression.
+        if _validate.at_least_one("workers", workers) > 1:
+            release_in_parts(deid, reader, hidden, chosen, shown, call=call, workers=workers)
+        else:
+            released = released_utterances(deid, track(reader), shown, call=call)
+            write(hidden, released, chosen, columns=columns)
         if deid.detector.name == "gold" and not deid.unit_counts.tokens:
             raise InvalidInput(
                 f"Expected private annotations in {reader.path}, got none in "
@@ -64,13 +72,12 @@ def release_file(
             deid,
             deid.statement(),
             source=reader.path,
-            output=describe_file(hidden) | {"name": target.name},
+            output=describe_file(hidden),
             seconds=time.perf_counter() - began,
             folder=folder,
         )
         if examples:
             content = {**content, "examples": shown.found}
-        hidden.chmod(mode)
         with _exclusive(target.parent):
             if _state(target) != known:
                 raise InvalidInput(
@@ -80,8 +87,6 @@ def release_file(
             folder.write_private(record_name(target), deid.record())
             content = write_manifest(folder, content)
             hidden.replace(target)
-    finally:
-        hidden.unlink(missing_ok=True)
     return content
 
 
@@ -115,34 +120,34 @@ def _check(output: Path, reader: Reader) -> None:
         )
 
 
-def released_utterances(
-    deid: Deidentifier,
-    utterances: Iterable[Utterance],
-    shown: Examples,
-    *,
-    call: int | None = None,
-    waits: Callable[[], bool] = lambda: False,
-) -> Iterator[Utterance]:
-    """The released utterances; the first changed ones are added to `shown`."""
-    for released in deid.release_all(shown.watch(utterances), call=call, waits=waits):
-        shown.add(released.text, released.offsets)
-        yield released.utterance
+@contextmanager
+def _part_folder(target: Path) -> Iterator[Path]:
+    """A hidden folder for unfinished output, for its owner only; removed at the end.
 
-
-def _temporary(output: Path) -> Path:
-    """A temporary name with the same suffix, since the suffix decides about compression."""
-    return output.with_name(f".{secrets.token_hex(4)}.part.{output.name}")
-
-
-def _create_private(hidden: Path) -> int:
-    """Create the temporary file for its owner only; return the mode for the finished file.
-
-    A killed process leaves the file behind, and no statement covers its content.
+    A killed process leaves it behind, and no statement covers its content: the next release to the
+    same output removes it. A process at work has a lock on its folder.
     """
-    hidden.touch(exist_ok=False)
-    mode = stat.S_IMODE(hidden.stat().st_mode)
-    hidden.chmod(0o600)
-    return mode
+    for left in target.parent.glob(f".*.part.{glob.escape(target.name)}"):
+        with suppress(OSError), _locked(left):
+            shutil.rmtree(left)
+    folder = target.with_name(f".{secrets.token_hex(4)}.part.{target.name}")
+    folder.mkdir(mode=_FOLDER_MODE)
+    try:
+        with _locked(folder):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder; OSError if another process has it."""
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(file)
 
 
 def _state(output: Path) -> tuple[int, int] | None:

@@ -13,8 +13,9 @@ from typing import Any
 from sottovoce.corpora import Reader
 from sottovoce.deid.deidentifier import Deidentifier
 from sottovoce.deid.detect.detector import fingerprint
-from sottovoce.deid.files.corpus_file import RECORD, Track, record_of, release_file
+from sottovoce.deid.files.corpus_file import RECORD, record_of, release_file
 from sottovoce.deid.files.manifest import measured, verify, write_manifest
+from sottovoce.deid.files.workers import Track
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import RUN, Run, header
 
@@ -26,6 +27,7 @@ def release_shards(
     *,
     track: Track = iter,
     examples: int = 0,
+    workers: int = 1,
 ) -> dict[str, Any]:
     """Release every reader's file under its own name into `folder`; return the joint manifest.
 
@@ -45,7 +47,8 @@ def release_shards(
     manifests = []
     resumed = 0
     folder_of_run = Run(target)
-    release = partial(release_file, track=track, examples=examples, call=_call(folder_of_run))
+    call = _call(folder_of_run)
+    release = partial(release_file, track=track, examples=examples, call=call, workers=workers)
     for reader, name in zip(readers, names, strict=True):
         deid = make()
         done = _finished(deid, reader, target / name)

@@ -18,8 +18,9 @@ from typing import Any, BinaryIO, cast
 from sottovoce.corpora import FORMATS, Columns, Reader, Utterance
 from sottovoce.corpora.formats import TABLES
 from sottovoce.deid.deidentifier import Deidentifier
-from sottovoce.deid.files.corpus_file import Track, record_name, released_utterances
+from sottovoce.deid.files.corpus_file import record_name
 from sottovoce.deid.files.manifest import Examples, manifest, write_manifest
+from sottovoce.deid.files.workers import Track, released_utterances
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import SUFFIX, Run
 

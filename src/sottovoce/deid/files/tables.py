@@ -1,5 +1,8 @@
 """Tables in memory: Arrow in and out, pandas via Arrow, and the blocks of a Ray dataset.
 
+Only named columns are released: the text, the pseudonymised user, and the columns to keep. Any
+other column might hold private data.
+
 A Ray dataset is read twice: the first pass counts private values, so that the statement is known
 before anything is released; the second replaces them. Every worker builds its own de-identifier,
 with randomness from its own operating system. The result is materialised: a lazy dataset that is

@@ -10,6 +10,8 @@ from sottovoce.errors import InvalidInput
 from sottovoce.privacy.facts import Noise, Sampling, ScaleSource, SurrogateSource
 from sottovoce.privacy.guarantee import Relation, Statement, Unit
 from sottovoce.privacy.recipes import (
+    PAPER_STRATEGIES,
+    PRIVATE_METHODS,
     Cap,
     Decay,
     DeidRecipe,
@@ -42,7 +44,7 @@ def epsilon() -> None:
 @epsilon.command()
 @click.option(
     "--method",
-    type=_choice(*Method),
+    type=_choice(*PRIVATE_METHODS),
     default="dp-sgd",
     show_default=True,
     help="Training method.",
@@ -134,7 +136,10 @@ def training(*, as_json: bool, alpha: str, **options: Any) -> None:
 
 @epsilon.command()
 @click.option(
-    "--strategy", type=_choice(*Strategy), required=True, help="How private values are replaced."
+    "--strategy",
+    type=_choice(*PAPER_STRATEGIES),
+    required=True,
+    help="How private values are replaced.",
 )
 @click.option("--p", type=float, required=True, help="Probability that a token is replaced.")
 @click.option("--pi-min", type=float, help="Smallest surrogate probability of any value.")

@@ -27,7 +27,7 @@ from sottovoce.personalize.rescoring.run import (
     split_clients,
     tune_weights,
 )
-from sottovoce.personalize.rescoring.scores import Adaptation
+from sottovoce.personalize.rescoring.scores import ALPHA, BETA, BETA_ALONE, SIGMA, Adaptation
 from sottovoce.personalize.rescoring.stream import Personalisation
 
 
@@ -44,12 +44,12 @@ from sottovoce.personalize.rescoring.stream import Personalisation
               help="Maximum weight of the pairs.")  # fmt: skip
 @nbest_options
 @click.option("--alpha", type=float,
-              help="Weight of the shared marginals [default: 0.5 with --marginals].")  # fmt: skip
+              help=f"Weight of the shared marginals [default: {ALPHA} with --marginals].")  # fmt: skip
 @click.option("--beta", type=float,
-              help="Weight of personal counts [default: 0.9; 0.45 with --marginals].")  # fmt: skip
+              help=f"Weight of personal counts [default: {BETA_ALONE}; {BETA} with --marginals].")  # fmt: skip
 @click.option("--clip", type=float, help="Maximum absolute log factor of a word.")
 @click.option(
-    "--sigma", type=float, default=1.0, show_default=True, help="Width of the rank kernel."
+    "--sigma", type=float, default=SIGMA, show_default=True, help="Width of the rank kernel."
 )
 @click.option("--trust", type=float, help="Count at which a word gets half its personal weight.")
 @click.option("--unnormalised", "shortcut", is_flag=True,
@@ -175,10 +175,10 @@ def _released_pairs(options: dict[str, Any], marginals: Marginals | None) -> Mar
 def _settings(
     options: dict[str, Any], pairs: SharedPairs | None, *, shared: bool
 ) -> Personalisation:
-    alpha, beta = options["alpha"], options["beta"]
-    adaptation = Adaptation(
-        alpha=(0.5 if shared else 0.0) if alpha is None else alpha,
-        beta=(0.45 if shared else 0.9) if beta is None else beta,
+    adaptation = Adaptation.usual(
+        shared=shared,
+        alpha=options["alpha"],
+        beta=options["beta"],
         clip=options["clip"],
         normalise=not options["shortcut"],
     )

@@ -209,9 +209,7 @@ class Personaliser:
     def settings(self) -> Personalisation:
         """The current settings of the adaptation."""
         shared = self._received.words is not None
-        usual = Adaptation(
-            alpha=0.5 if shared else 0.0, beta=0.45 if shared else 0.9, power=self._tuned.power
-        )
+        usual = Adaptation.usual(shared=shared, power=self._tuned.power)
         pairs = None
         if self._received.pairs is not None and hasattr(self._lm, "score_words"):
             pairs = SharedPairs(self._received.pairs)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from sottovoce import __version__
 from sottovoce.serve.auth import OPEN, KnownHosts, SafeHeaders, TokenRequired
-from sottovoce.serve.deidentify import OFFERED, PER_CALL, OfferedStrategy, deidentify_router
+from sottovoce.serve.deidentify import OFFERED, OFFERED_STRATEGIES, PER_CALL, deidentify_router
 from sottovoce.serve.epsilon import epsilon_router
 from sottovoce.serve.jobs import Resources
 from sottovoce.serve.limits import BodyLimit, HeadAsGet, JsonOnly
@@ -50,7 +50,7 @@ class About(BaseModel):
     version: str = __version__
     detector: str = Field(description="The default detector.")
     detectors: tuple[str, ...] = OFFERED
-    strategies: tuple[str, ...] = tuple(str(each) for each in OfferedStrategy)
+    strategies: tuple[str, ...] = tuple(str(each) for each in OFFERED_STRATEGIES)
     parse: bool = Field(description="Whether a run is loaded.")
     rescore: bool = Field(description="Whether a language model is loaded.")
     limits: Limits

@@ -7,17 +7,17 @@ must not make the service read files.
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field, Strict
+from pydantic import BaseModel, Field
 
 from sottovoce.corpora import Span, Utterance
 from sottovoce.deid import Deidentifier, Fields, Release, ReleaseStatement, Setting
 from sottovoce.deid.detect import Detector, detector
 from sottovoce.deid.detect.detector import utterance_of
 from sottovoce.errors import InvalidInput
+from sottovoce.privacy.recipes import PAPER_STRATEGIES, PaperStrategy, Strategy
 from sottovoce.serve.limits import Deadline
 from sottovoce.serve.problems import RequestError
 from sottovoce.serve.requests import (
@@ -98,21 +98,15 @@ PER_CALL = (
 )
 
 
-class OfferedStrategy(StrEnum):
-    """Strategies that need neither a key nor word vectors."""
-
-    REDACT = "redact"
-    TYPED = "typed"
-    NAMED = "named"
-    WORD = "word"
-    ENTITY = "entity"
-    RESPONSE = "response"
+# Those that need neither a key nor word vectors.
+OfferedStrategy = PaperStrategy | Literal[Strategy.RESPONSE]
+OFFERED_STRATEGIES: tuple[Strategy, ...] = (*PAPER_STRATEGIES, Strategy.RESPONSE)
 
 
 class DeidentifyRequest(Texts):
     """Texts, and how to replace the private values in them."""
 
-    strategy: Annotated[OfferedStrategy, Strict(False)] = OfferedStrategy.ENTITY
+    strategy: OfferedStrategy = Strategy.ENTITY
     p: float | None = Field(
         None, ge=0, le=1, description="Probability of replacing a private value; default 1."
     )

@@ -21,8 +21,9 @@ from sottovoce.privacy.recipes import (
     Method,
     NoiseShape,
     NoiseSplit,
+    PaperStrategy,
+    PrivateMethod,
     Release,
-    Strategy,
     TrainingRecipe,
 )
 from sottovoce.serve.problems import RequestError
@@ -44,7 +45,7 @@ class Training(Body):
     """DP-SGD or eDP-SGD, exact or as in the paper."""
 
     recipe: Literal["training"]
-    method: Annotated[Method, Strict(False)] = Method.DP_SGD
+    method: PrivateMethod = Method.DP_SGD
     noise_multiplier: Positive
     decay: Annotated[Decay, Strict(False)] = Decay.NONE
     tau: float = Field(0.0, ge=0, le=1e3)
@@ -76,7 +77,7 @@ class Deid(Body):
     """Replacement of private tokens, with the strategies of the paper."""
 
     recipe: Literal["deid"]
-    strategy: Annotated[Strategy, Strict(False)]
+    strategy: PaperStrategy
     p: Probability
     pi_min: float | None = Field(None, ge=0, le=0.5)
     tokens: Count = 1

@@ -21,7 +21,14 @@ from sottovoce.personalize.lm.language_model import LanguageModel, load_lm
 from sottovoce.personalize.lm.vocabulary import Vector
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.personalize.rescoring.run import Tuned
-from sottovoce.personalize.rescoring.scores import Adaptation, Weights
+from sottovoce.personalize.rescoring.scores import (
+    ALPHA,
+    BETA,
+    BETA_ALONE,
+    SIGMA,
+    Adaptation,
+    Weights,
+)
 from sottovoce.personalize.rescoring.stream import (
     Personalisation,
     adapted_scores,
@@ -36,7 +43,7 @@ from sottovoce.serve.workers import Verb, Workers, caller_of
 
 Score = Annotated[float, Field(ge=-1e6, le=1e6)]
 Share = Annotated[float, Field(ge=0, le=1)]
-_UNTUNED = Tuned(Weights(), Weights(), 0.5)
+_UNTUNED = Tuned(Weights(), Weights(), Adaptation().power)
 
 
 class NBestHypothesis(Body):
@@ -62,12 +69,14 @@ class RescoreRequest(Body):
 
     lists: list[NBestList] = Field(min_length=1, max_length=MAX_TEXTS)
     alpha: Share | None = Field(
-        None, description="Weight of the shared marginals; default 0.5 with marginals."
+        None, description=f"Weight of the shared marginals; default {ALPHA} with marginals."
     )
     beta: Share | None = Field(
-        None, description="Weight of the client's own counts; default 0.9, or 0.45 with marginals."
+        None,
+        description=f"Weight of the client's own counts; default {BETA_ALONE}, or {BETA} with "
+        "marginals.",
     )
-    sigma: float = Field(1.0, ge=1e-3, le=1e6, description="Width of the rank kernel.")
+    sigma: float = Field(SIGMA, ge=1e-3, le=1e6, description="Width of the rank kernel.")
     clip: float | None = Field(
         None, gt=0, le=1e6, description="Maximum absolute log factor of a word."
     )
@@ -111,12 +120,12 @@ class Rescorer:
         return cls(model, shared_marginals, _read_weights(weights) if weights else _UNTUNED)
 
     def settings(self, request: RescoreRequest) -> Personalisation:
-        shared = self._shared_marginals is not None
-        alpha, beta, power = request.alpha, request.beta, request.power
+        power = request.power
         try:
-            adaptation = Adaptation(
-                alpha=(0.5 if shared else 0.0) if alpha is None else alpha,
-                beta=(0.45 if shared else 0.9) if beta is None else beta,
+            adaptation = Adaptation.usual(
+                shared=self._shared_marginals is not None,
+                alpha=request.alpha,
+                beta=request.beta,
                 clip=request.clip,
                 normalise=not request.shortcut,
                 power=self._tuned.power if power is None else power,

@@ -16,18 +16,9 @@ from sottovoce.privacy import calibrate
 from sottovoce.privacy.facts import Assignment, Contribution, Sampling, ScaleSource
 from sottovoce.privacy.guarantee import Guarantee, Relation, Statement, Unit
 from sottovoce.privacy.recipes import Decay, NoiseShape, NoiseSplit, TrainingRecipe
-from sottovoce.privacy.recipes import Method as PrivateMethod
+from sottovoce.privacy.recipes import Method as Method
 from sottovoce.privacy.recipes.training import decay_factors
 from sottovoce.training.edpsgd.scaling import LayerScales
-
-
-class Method(StrEnum):
-    """How a step is computed: without privacy, by exact clipping, unit by unit, or by workers."""
-
-    SGD = "sgd"
-    DP_SGD = "dp-sgd"
-    TEXTBOOK = "textbook"
-    EDP_SGD = "edp-sgd"
 
 
 class ClippingStyle(StrEnum):
@@ -170,9 +161,8 @@ class Plan:
         """
         if self.method is Method.SGD:
             raise InvalidInput("Expected a private method for a recipe, got sgd.")
-        edpsgd = self.method is Method.EDP_SGD
         return TrainingRecipe(
-            method=PrivateMethod.EDP_SGD if edpsgd else PrivateMethod.DP_SGD,
+            method=self.method,
             noise_multiplier=self.noise_multiplier,
             epochs=self.epochs,
             steps_per_epoch=self.steps_per_epoch,

@@ -1,6 +1,7 @@
 """The training options of `train` and `tune`, and the settings made from them.
 
-Choices are repeated here because the modules that define them import torch, and `--help` must not.
+Some choices are repeated here, because the modules that define them import torch, and `--help`
+must not.
 
 Progress bar and Ctrl-C handling of training runs.
 """
@@ -19,6 +20,8 @@ from click.core import ParameterSource
 
 from sottovoce.cli.shared.options import Named
 from sottovoce.errors import InvalidInput
+from sottovoce.privacy.guarantee import Unit
+from sottovoce.privacy.recipes import Decay, Method
 
 if TYPE_CHECKING:
     from sottovoce.nlu.fit.loop import Progress
@@ -69,7 +72,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "For clc without vectors: width of word embeddings [default: 300].",
     },
     "method": {
-        "type": click.Choice(["sgd", "dp-sgd", "textbook", "edp-sgd"]),
+        "type": click.Choice([*Method]),
         "default": "sgd",
         "help": "Training method; textbook is dp-sgd in a slow loop over examples.",
     },
@@ -78,7 +81,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "noise-multiplier": {"type": float, "help": "Noise scale over clip norm, z [default: 1]."},
     "delta": {"type": float, "help": "[default: a tenth of one over the population]"},
     "unit": {
-        "type": click.Choice(["example", "user"]),
+        "type": click.Choice([Unit.EXAMPLE, Unit.USER]),
         "default": "example",
         "help": "Unit of privacy.",
     },
@@ -92,7 +95,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "are an error.",
     },
     "decay": {
-        "type": click.Choice(["none", "linear", "exponential"]),
+        "type": click.Choice([*Decay]),
         "default": "none",
         "help": "How the noise decays from epoch to epoch.",
     },

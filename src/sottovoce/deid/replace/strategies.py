@@ -7,7 +7,6 @@ always replaced by random digits of the same format or by a placeholder, so prot
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from sottovoce import _validate
@@ -39,6 +38,7 @@ from sottovoce.deid.replace.surrogates import by_rank
 from sottovoce.deid.replace.third_party import ThirdParty
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.facts import SurrogateSource
+from sottovoce.privacy.recipes import Strategy as Strategy
 
 _NUMBERS = frozenset({"PHONE", "CARD", "MONEY", "ID", "IP"})
 _WITH_LETTERS = frozenset({"CARD", "ID"})
@@ -62,29 +62,6 @@ class Fit(StrEnum):
     NONE = "none"
     FORM = "form"
     GRAMMAR = "grammar"
-
-
-class Strategy(StrEnum):
-    """The built-in strategies: how the values of a type are replaced."""
-
-    REDACT = "redact"
-    TYPED = "typed"
-    NAMED = "named"
-    WORD = "word"
-    ENTITY = "entity"
-    RESPONSE = "response"
-    SEMANTIC = "semantic"
-    CONSISTENT = "consistent"
-    SHIFT = "shift"
-    MASK = "mask"
-    HASH = "hash"
-    ENCRYPT = "encrypt"
-    KEEP = "keep"
-    CUSTOM = "custom"
-
-    @property
-    def is_placeholder(self) -> bool:
-        return self in (Strategy.REDACT, Strategy.TYPED, Strategy.NAMED)
 
 
 _ALWAYS = frozenset(

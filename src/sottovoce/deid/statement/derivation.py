@@ -30,8 +30,7 @@ from sottovoce.deid.statement.unit_counts import UnitCounts
 from sottovoce.privacy.facts import BoundedRelease, ReplacedTokens, SurrogateSource, Unprotected
 from sottovoce.privacy.guarantee import Claim, Guarantee, Relation, Unit, rounded_up
 from sottovoce.privacy.ledger import Ledger
-from sottovoce.privacy.recipes import DeidRecipe
-from sottovoce.privacy.recipes import Strategy as PaperStrategy
+from sottovoce.privacy.recipes import DeidRecipe, Strategy
 
 _OUTSIDE = (
     "words outside the private values are released as they are, including what is attached to a "
@@ -257,12 +256,12 @@ class Released:
         if isinstance(mechanism, WithinClass):
             mechanism = mechanism.costliest or mechanism.rest
         if isinstance(mechanism, Kernel):
-            strategy = PaperStrategy.ENTITY if mechanism.whole else PaperStrategy.WORD
+            strategy = Strategy.ENTITY if mechanism.whole else Strategy.WORD
             least = mechanism.surrogates.min_probability
             return DeidRecipe(strategy=strategy, p=mechanism.p, pi_min=least).claim()
         if setting.chosen is not None and setting.chosen.is_placeholder:
             p = 1.0 if setting.p is None else setting.p
-            return DeidRecipe(strategy=PaperStrategy(str(setting.strategy)), p=p).claim()
+            return DeidRecipe(strategy=setting.chosen, p=p).claim()
         return None
 
     def _renaming(self) -> Guarantee | None:

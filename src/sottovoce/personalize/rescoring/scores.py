@@ -15,7 +15,7 @@ exact normalisation is the default (`normalised`) and the paper's variant is `sh
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,11 @@ from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.vocabulary import Vector, Vocabulary
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.personalize.rescoring.wer import reference_of, word_errors
+
+# Weights of shared marginals and of personal counts, unless given.
+ALPHA, BETA = 0.5, 0.45
+BETA_ALONE = 0.9  # without shared marginals
+SIGMA = 1.0  # width of the rank kernel in rescoring
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +60,21 @@ class Adaptation:
             raise InvalidInput(f"Expected alpha + beta <= 1, got {self.alpha:g} + {self.beta:g}.")
         if self.clip is not None:
             _validate.positive("clip", self.clip)
+
+    @classmethod
+    def usual(
+        cls, *, shared: bool, alpha: float | None = None, beta: float | None = None, **rest: Any
+    ) -> Self:
+        """Weights for rescoring with or without shared marginals; given ones are kept.
+
+        >>> Adaptation.usual(shared=False).beta, Adaptation.usual(shared=True, beta=0.1).beta
+        (0.9, 0.1)
+        """
+        return cls(
+            alpha=(ALPHA if shared else 0.0) if alpha is None else alpha,
+            beta=(BETA if shared else BETA_ALONE) if beta is None else beta,
+            **rest,
+        )
 
     def mixture(self, background: Vector, everybody: Vector, personal: Vector) -> Vector:
         """g_i of equation 2."""

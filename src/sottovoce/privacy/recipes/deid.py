@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal, get_args
 
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
@@ -16,17 +17,33 @@ DEFAULT_HISTOGRAM_DELTA = 1e-6
 
 
 class Strategy(StrEnum):
-    """The five strategies of the paper; entity replacement counts a whole entity as one token."""
+    """How the values of a type are replaced; `entity` counts a whole value as one token."""
 
     REDACT = "redact"
     TYPED = "typed"
     NAMED = "named"
     WORD = "word"
     ENTITY = "entity"
+    RESPONSE = "response"
+    SEMANTIC = "semantic"
+    CONSISTENT = "consistent"
+    SHIFT = "shift"
+    MASK = "mask"
+    HASH = "hash"
+    ENCRYPT = "encrypt"
+    KEEP = "keep"
+    CUSTOM = "custom"
 
     @property
     def is_placeholder(self) -> bool:
         return self in (Strategy.REDACT, Strategy.TYPED, Strategy.NAMED)
+
+
+# Those of Adelani et al., whose cost is known before any text is seen.
+PaperStrategy = Literal[
+    Strategy.REDACT, Strategy.TYPED, Strategy.NAMED, Strategy.WORD, Strategy.ENTITY
+]
+PAPER_STRATEGIES: tuple[Strategy, ...] = get_args(PaperStrategy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +67,11 @@ class DeidRecipe:
 
     def __post_init__(self) -> None:
         _validate.parse_fields(self)
+        if self.strategy not in PAPER_STRATEGIES:
+            raise InvalidInput(
+                f"Expected the strategy of a recipe to be one of {', '.join(PAPER_STRATEGIES)}, "
+                f"got {self.strategy}, whose cost depends on the text: `sottovoce deid` states it."
+            )
         _validate.probability("p", self.p)
         _validate.probability("recall", self.recall)
         _validate.at_least_one("tokens", self.tokens)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal, get_args
 
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
@@ -34,8 +35,16 @@ UNKNOWN_SCALES = (
 
 
 class Method(StrEnum):
+    """How a step is computed: without privacy, by exact clipping, unit by unit, or by workers."""
+
+    SGD = "sgd"
     DP_SGD = "dp-sgd"
+    TEXTBOOK = "textbook"
     EDP_SGD = "edp-sgd"
+
+
+PrivateMethod = Literal[Method.DP_SGD, Method.TEXTBOOK, Method.EDP_SGD]
+PRIVATE_METHODS: tuple[Method, ...] = get_args(PrivateMethod)
 
 
 class Decay(StrEnum):
@@ -160,6 +169,11 @@ class TrainingRecipe:
                         f"Expected every alpha to be at most max_alpha = {self.max_alpha:g}, got "
                         f"{scale:g}."
                     )
+        if self.method not in PRIVATE_METHODS:
+            raise InvalidInput(
+                f"Expected the method of a recipe to be one of {', '.join(PRIVATE_METHODS)}, got "
+                f"{self.method}, which adds no noise."
+            )
         if self.method is Method.EDP_SGD and self.contribution is Contribution.PER_UNIT:
             raise InvalidInput(
                 "Expected mixed contributions with edp-sgd, which clips the mean per worker, got "
@@ -177,7 +191,7 @@ class TrainingRecipe:
         """What is clipped; by default a unit's vector in DP-SGD, a worker's mean in eDP-SGD."""
         if self.contribution is not None:
             return self.contribution
-        return Contribution.PER_UNIT if self.method is Method.DP_SGD else Contribution.MIXED
+        return Contribution.MIXED if self.method is Method.EDP_SGD else Contribution.PER_UNIT
 
     @property
     def neighbours(self) -> Relation:

@@ -34,7 +34,14 @@ from sottovoce.errors import SottovoceError
 from sottovoce.io.atomic import text_output
 from sottovoce.personalize.nbest.lists import Hypothesis, NBest
 from sottovoce.privacy.facts import Noise, Sampling, ScaleSource, SurrogateSource
-from sottovoce.privacy.guarantee import Claim, Guarantee, Statement, Unit
+from sottovoce.privacy.guarantee import (
+    Claim,
+    Guarantee,
+    Statement,
+    Unit,
+    claimed_epsilon,
+    true_epsilon,
+)
 from sottovoce.privacy.recipes import (
     Decay,
     DeidRecipe,
@@ -46,7 +53,6 @@ from sottovoce.privacy.recipes import (
     Strategy,
     TrainingRecipe,
 )
-from sottovoce.report.numbers import claimed_epsilon, true_epsilon
 
 CORPUS, RELEASED, MODELS, DEVICES = "communication.jsonl", "released", "models", "devices"
 REPORT = "report.html"

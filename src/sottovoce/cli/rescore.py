@@ -44,9 +44,11 @@ from sottovoce.personalize.rescoring.stream import Personalisation
               help="Maximum weight of the pairs.")  # fmt: skip
 @nbest_options
 @click.option("--alpha", type=float,
-              help=f"Weight of the shared marginals [default: {ALPHA} with --marginals].")  # fmt: skip
+              help=f"Weight of the shared marginals [default: {ALPHA} with --marginals]."
+              )  # fmt: skip
 @click.option("--beta", type=float,
-              help=f"Weight of personal counts [default: {BETA_ALONE}; {BETA} with --marginals].")  # fmt: skip
+              help=f"Weight of personal counts [default: {BETA_ALONE}; {BETA} with --marginals]."
+              )  # fmt: skip
 @click.option("--clip", type=float, help="Maximum absolute log factor of a word.")
 @click.option(
     "--sigma", type=float, default=SIGMA, show_default=True, help="Width of the rank kernel."

@@ -259,6 +259,26 @@ def rounded_up(value: float, digits: int = 3) -> str:
     )
 
 
+def true_epsilon(guarantee: "Guarantee") -> str:
+    """The epsilon of a guarantee, or "none"."""
+    return rounded_up(guarantee.epsilon) if guarantee.holds else "none"
+
+
+def claimed_epsilon(claim: "Claim | None") -> str:
+    """The epsilon that a recipe claims, rounded like a true one; a power of ten if it is large.
+
+    >>> claimed_epsilon(Claim.of(4.2, delta=0.0, how="")), claimed_epsilon(None)
+    ('4.2', '–')
+    >>> claimed_epsilon(Claim(epsilon=float("inf"), log10_epsilon=812.4, delta=0.0, how=""))
+    '10^812.4'
+    """
+    if claim is None:
+        return "–"
+    if claim.epsilon < 1e6:
+        return rounded_up(claim.epsilon)
+    return f"10^{claim.log10_epsilon:.1f}" if math.isfinite(claim.log10_epsilon) else "inf"
+
+
 def _sentences(name: str, given: Any) -> tuple[str, ...]:
     if not isinstance(given, tuple | list) or not all(isinstance(each, str) for each in given):
         raise InvalidInput(f"Expected {name} to be a list of sentences, got {given!r}.")

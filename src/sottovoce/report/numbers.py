@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sottovoce.privacy.guarantee import Claim, Guarantee, rounded_up
-
-NONE = "none"
-_TOO_LARGE = 1e6
+from sottovoce.privacy.guarantee import claimed_epsilon as claimed_epsilon
+from sottovoce.privacy.guarantee import true_epsilon as true_epsilon
 
 
 def number(value: object) -> float | None:
@@ -27,26 +25,6 @@ def number(value: object) -> float | None:
     except (ValueError, OverflowError):
         return None
     return None if math.isnan(read) else read
-
-
-def true_epsilon(guarantee: Guarantee) -> str:
-    """The epsilon of a guarantee, or "none"."""
-    return rounded_up(guarantee.epsilon) if guarantee.holds else NONE
-
-
-def claimed_epsilon(claim: Claim | None) -> str:
-    """The epsilon that a recipe claims, rounded like a true one; a power of ten if it is large.
-
-    >>> claimed_epsilon(Claim.of(4.2, delta=0.0, how="")), claimed_epsilon(None)
-    ('4.2', '–')
-    >>> claimed_epsilon(Claim(epsilon=float("inf"), log10_epsilon=812.4, delta=0.0, how=""))
-    '10^812.4'
-    """
-    if claim is None:
-        return "–"
-    if claim.epsilon < _TOO_LARGE:
-        return rounded_up(claim.epsilon)
-    return f"10^{claim.log10_epsilon:.1f}" if math.isfinite(claim.log10_epsilon) else "inf"
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -19,8 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce.nlu.metrics.scores import DISPLAY_NAMES
-from sottovoce.privacy.guarantee import Guarantee, Statement
-from sottovoce.report.numbers import claimed_epsilon, true_epsilon
+from sottovoce.privacy.guarantee import Guarantee, Statement, claimed_epsilon, true_epsilon
 
 SHOW_AFTER = 2.0
 """Seconds of work before a progress bar appears."""

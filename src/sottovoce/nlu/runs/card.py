@@ -11,7 +11,7 @@ from typing import Any
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.nlu.metrics.scores import DISPLAY_NAMES
-from sottovoce.privacy.guarantee import Guarantee, number_from_json, rounded_up
+from sottovoce.privacy.guarantee import Claim, Guarantee, claimed_epsilon, number_from_json
 
 CARD, CONFIG, RUN, AUDIT, LABELS = (
     "README.md", "config.json", "run.json", "audit.json", "labels.json",
@@ -141,12 +141,8 @@ def _privacy(run: Mapping[str, Any]) -> list[str]:
 
 
 def _claim(claimed: Mapping[str, Any]) -> str:
-    epsilon = number_from_json(claimed["epsilon"])
-    if claimed.get("log10_epsilon") is not None and epsilon > 1e6:
-        shown = f"10^{number_from_json(claimed['log10_epsilon']):.1f}"
-    else:
-        shown = rounded_up(epsilon)
-    return f"epsilon = {shown} at delta = {claimed['delta']:g} ({claimed['how']})."
+    claim = Claim.from_json(claimed)
+    return f"epsilon = {claimed_epsilon(claim)} at delta = {claim.delta:g} ({claim.how})."
 
 
 def _audit(audit: Mapping[str, Any] | None) -> list[str]:

@@ -72,7 +72,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "For clc without vectors: width of word embeddings [default: 300].",
     },
     "method": {
-        "type": click.Choice([*Method]),
+        "type": click.Choice([each.value for each in Method]),
         "default": "sgd",
         "help": "Training method; textbook is dp-sgd in a slow loop over examples.",
     },
@@ -81,7 +81,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "noise-multiplier": {"type": float, "help": "Noise scale over clip norm, z [default: 1]."},
     "delta": {"type": float, "help": "[default: a tenth of one over the population]"},
     "unit": {
-        "type": click.Choice([Unit.EXAMPLE, Unit.USER]),
+        "type": click.Choice([Unit.EXAMPLE.value, Unit.USER.value]),
         "default": "example",
         "help": "Unit of privacy.",
     },
@@ -95,7 +95,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "are an error.",
     },
     "decay": {
-        "type": click.Choice([*Decay]),
+        "type": click.Choice([each.value for each in Decay]),
         "default": "none",
         "help": "How the noise decays from epoch to epoch.",
     },

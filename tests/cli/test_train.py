@@ -6,18 +6,25 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
+import click
 import pytest
 import torch
 from tests.conftest import RunCli
 from tests.nlu.small import OPTIONS, small_parts, write_parts
 from tests.nlu.tiny import tiny_bert
 
+from sottovoce.cli.train import train
 from sottovoce.io.run import Run
 from sottovoce.nlu.encoders.bert import save_encoder
+from sottovoce.nlu.fit.optimisation import OptimizerName, Schedule
+from sottovoce.nlu.fit.settings import Settings
 from sottovoce.nlu.runs.run import load_run
 from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.recipes import Decay, Method
+from sottovoce.training import ClippingStyle
 
 torch.set_num_threads(1)
 PRIVATE = ("--method", "dp-sgd", "--noise-multiplier", 2)
@@ -227,6 +234,20 @@ def test_a_tiny_bert_with_a_frozen_encoder(
     assumed = f"the encoder {tmp_path / 'encoder'} was made from public text only"
     assert assumed in found["guarantee"]["assumptions"]
     assert load_run(tmp_path / "run").model.predict([["redial"]])
+
+
+def test_choices_and_defaults_of_options_are_those_of_the_settings() -> None:
+    options = {each.name: each for each in train.params}
+    for name, kind in {
+        "method": Method, "decay": Decay, "clipping": ClippingStyle, "optimizer": OptimizerName,
+        "schedule": Schedule,
+    }.items():  # fmt: skip
+        choice = options[name].type
+        assert isinstance(choice, click.Choice)
+        assert list(choice.choices) == [each.value for each in kind]
+    defaults = {each.name: each.default for each in fields(Settings)}
+    for name in ("method", "decay", "tau", "workers", "virtual_batch"):
+        assert options[name].default == defaults[name], name
 
 
 def test_settings_from_a_file_and_options_before_them(

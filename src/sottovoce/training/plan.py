@@ -20,6 +20,8 @@ from sottovoce.privacy.recipes import Method as Method
 from sottovoce.privacy.recipes.training import decay_factors
 from sottovoce.training.edpsgd.scaling import LayerScales
 
+VIRTUAL_BATCH = 64  # examples per forward pass, unless given
+
 
 class ClippingStyle(StrEnum):
     FLAT = "flat"
@@ -55,7 +57,7 @@ class Plan:
     relation: Relation | None = None
     sampling: Sampling = Sampling.POISSON
     micro_batch: int = 1
-    virtual_batch: int = 64
+    virtual_batch: int = VIRTUAL_BATCH
     decay: Decay | Callable[[int], float] | tuple[float, ...] = Decay.NONE
     tau: float = 0.0
     workers: int = 1

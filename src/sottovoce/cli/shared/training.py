@@ -1,6 +1,6 @@
 """The training options of `train` and `tune`, and the settings made from them.
 
-Some choices are repeated here, because the modules that define them import torch, and `--help`
+Choices are repeated here, because the modules that define them import torch or numpy, and `--help`
 must not.
 
 Progress bar and Ctrl-C handling of training runs.
@@ -20,8 +20,6 @@ from click.core import ParameterSource
 
 from sottovoce.cli.shared.options import Named
 from sottovoce.errors import InvalidInput
-from sottovoce.privacy.guarantee import Unit
-from sottovoce.privacy.recipes import Decay, Method
 
 if TYPE_CHECKING:
     from sottovoce.nlu.fit.loop import Progress
@@ -72,7 +70,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "For clc without vectors: width of word embeddings [default: 300].",
     },
     "method": {
-        "type": click.Choice([each.value for each in Method]),
+        "type": click.Choice(["sgd", "dp-sgd", "textbook", "edp-sgd"]),
         "default": "sgd",
         "help": "Training method; textbook is dp-sgd in a slow loop over examples.",
     },
@@ -81,7 +79,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "noise-multiplier": {"type": float, "help": "Noise scale over clip norm, z [default: 1]."},
     "delta": {"type": float, "help": "[default: a tenth of one over the population]"},
     "unit": {
-        "type": click.Choice([Unit.EXAMPLE.value, Unit.USER.value]),
+        "type": click.Choice(["example", "user"]),
         "default": "example",
         "help": "Unit of privacy.",
     },
@@ -95,7 +93,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "are an error.",
     },
     "decay": {
-        "type": click.Choice([each.value for each in Decay]),
+        "type": click.Choice(["none", "linear", "exponential"]),
         "default": "none",
         "help": "How the noise decays from epoch to epoch.",
     },
@@ -121,7 +119,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "averaged": {"type": float, "help": f"Fraction of final steps to average over{BY_RECIPE}."},
     "virtual-batch": {
         "type": int,
-        "default": 256,
+        "default": 64,
         "help": "Examples per forward and backward pass.",
     },
     "seed": {"type": int, "help": "For tests: no guarantee against anyone who knows the seed."},

@@ -17,6 +17,7 @@ from sottovoce.nlu.fit.recipes import ModelKind, default_recipe
 from sottovoce.privacy.guarantee import Relation, Unit, default_delta, largest_delta
 from sottovoce.privacy.recipes import Decay
 from sottovoce.training import ClippingStyle, Method, Plan
+from sottovoce.training.plan import VIRTUAL_BATCH
 
 HASHED, DP, PRIVATE = "hashed", "dp", "private"
 """Vocabularies that are not read from a file."""
@@ -76,7 +77,7 @@ class Settings:
     optimizer: OptimizerName | None = None
     schedule: Schedule | None = None
     averaged: float | None = None
-    virtual_batch: int = 256
+    virtual_batch: int = VIRTUAL_BATCH
     seed: int | None = None
 
     def __post_init__(self) -> None:

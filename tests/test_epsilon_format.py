@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from sottovoce.cli.demo import _summary
-from sottovoce.cli.shared.console import print_comparison, print_statement
+from sottovoce.cli.shared.statements import print_comparison, print_statement
 from sottovoce.nlu.runs.card import _privacy
 from sottovoce.privacy.guarantee import (
     Claim,

@@ -28,7 +28,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sottovoce.cli.shared.console import print_comparison
+from sottovoce.cli.shared.statements import print_comparison
 from sottovoce.corpora import OUTSIDE, Utterance, read
 from sottovoce.errors import SottovoceError
 from sottovoce.io.atomic import text_output

@@ -289,6 +289,6 @@ def _show(statement: Statement, *, as_json: bool) -> None:
             }
         )
         return
-    from sottovoce.cli.shared.console import print_statement
+    from sottovoce.cli.shared.statements import print_statement
 
     print_statement(statement)

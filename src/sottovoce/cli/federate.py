@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from sottovoce.cli.lm import load_vocabulary
-from sottovoce.cli.shared.console import json_option, print_json, print_statement, progress
+from sottovoce.cli.shared.console import json_option, print_json, progress
 from sottovoce.cli.shared.nbest_lists import nbest_options, read_lists
 from sottovoce.cli.shared.options import deprecated_option
+from sottovoce.cli.shared.statements import print_statement
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import PRIVATE, Run
 from sottovoce.personalize.federated.checkpoint import round_key

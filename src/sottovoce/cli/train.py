@@ -143,7 +143,7 @@ def train(
 
 def print_run(run: dict[str, Any], folder: Path) -> None:
     """Print the scores and the guarantee of a finished run."""
-    from sottovoce.cli.shared.console import print_scores, print_statement
+    from sottovoce.cli.shared.statements import print_scores, print_statement
     from sottovoce.nlu.fit.recipes import QUICK_NOTE, is_quick
     from sottovoce.privacy.guarantee import Claim, Guarantee, Statement
 

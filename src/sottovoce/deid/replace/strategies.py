@@ -7,6 +7,7 @@ always replaced by random digits of the same format or by a placeholder, so prot
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from sottovoce import _validate

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import PRIVATE, Run
-from sottovoce.privacy.ledger import Ledger
 
 if TYPE_CHECKING:
     from sottovoce.corpora import Utterance
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from sottovoce.nlu.fit.settings import Settings
     from sottovoce.nlu.runs.experiment import Trained
     from sottovoce.nlu.schema import Schema
+    from sottovoce.privacy.ledger import Ledger
 
 LEDGER, CANARIES = "ledger.jsonl", "canaries.jsonl"
 
@@ -125,7 +125,7 @@ class SearchCost:
     """The number of trials, and their joint ledger if the search is charged."""
 
     trials: int
-    ledger: Ledger | None
+    ledger: "Ledger | None"
 
     @property
     def uncovered(self) -> tuple[str, ...]:
@@ -148,6 +148,8 @@ class SearchCost:
         >>> SearchCost.from_json({"settings": {}, "trials": 3, "charged": False}).uncovered
         ('choosing among 3 trials by their scores on the valid part is not charged',)
         """
+        from sottovoce.privacy.ledger import Ledger  # `train --help` loads no numpy
+
         if not data.keys() & {"trials", "charged", "ledger"}:
             return None
         trials, charged, ledger = (data.get(key) for key in ("trials", "charged", "ledger"))

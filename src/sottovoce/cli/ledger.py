@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, printable
-from sottovoce.cli.shared.reading import StoredLedger, ledger_paths, read_ledgers
+from sottovoce.cli.shared.ledger_files import StoredLedger, ledger_paths, read_ledgers
 from sottovoce.errors import InvalidInput, LedgerDamaged
 from sottovoce.privacy.guarantee import Guarantee, Unit
 from sottovoce.privacy.ledger import Ledger

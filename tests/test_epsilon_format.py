@@ -2,6 +2,7 @@
 
 import ast
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,11 +54,12 @@ def test_the_same_epsilon_is_printed_by_every_part(epsilon: float, printed: str)
         "\n".join(_privacy({"guarantee": guarantee.to_json(), "claimed": claim.to_json()})),
     ]
     statement = Statement(claimed=claim, guarantee=guarantee)
-    for show in (
+    shown: list[Callable[[Console], None]] = [
         lambda console: print_statement(statement, console),
         lambda console: print_comparison([("recipe", statement)], console),
         lambda console: _summary([("train", "", claim.to_json(), guarantee.to_json())], console),
-    ):
+    ]
+    for show in shown:
         page = io.StringIO()
         show(Console(file=page, width=200))
         told.append(page.getvalue())

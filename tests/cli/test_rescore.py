@@ -150,7 +150,7 @@ def test_pairs_of_other_marginals_are_refused(
     assert "were made of" in result.stderr
 
 
-@pytest.mark.parametrize("options", [[], ["--unnormalised"], ["--clip", "3"]])
+@pytest.mark.parametrize("options", [["--paper"], ["--unnormalised"], ["--clip", "3"]])
 def test_personal_words_are_recovered(
     run_cli: RunCli, given: list[object], tmp_path: Path, options: list[str]
 ) -> None:
@@ -162,7 +162,11 @@ def test_personal_words_are_recovered(
     assert found["adapted"]["wer"] == found["oracle"]["wer"] == 0
     assert found["background"]["wer"] > 5
     assert found["change_from_background"]["relative"] == -100
-    assert found["raised_words"]["adapted_errors"] == 0
+    # The default is more careful: it waits until the history of a client has proved itself.
+    careful = json.loads(run_cli(*given, "--json").stdout)
+    assert careful["background"]["wer"] > 5
+    assert careful["change_from_background"]["relative"] < -30
+    assert found["rare_words"]["adapted_errors"] == 0
     rows = [json.loads(line) for line in chosen.read_text().splitlines()]
     assert len(rows) == found["utterances"]
     # Tuning clients are not evaluated; with saved weights all clients are.
@@ -184,7 +188,7 @@ def test_a_folder_that_the_report_can_read(
     printed = json.loads(run_cli(*given, *options, tmp_path / "out", "--json").stdout)
     run = Run(tmp_path / "out").read_run(private=True)
     assert run["verb"] == "rescore"
-    for name in ("first_pass", "background", "adapted", "raised_words", "other_words"):
+    for name in ("first_pass", "background", "adapted", "rare_words", "other_words"):
         assert run["metrics"][name] == printed[name]
     assert run["guarantee"]["epsilon"] == pytest.approx(1.0, rel=1e-3)
     assert run["claimed"] == about["claimed"]
@@ -213,7 +217,7 @@ def test_models_of_others(run_cli: RunCli, given: list[object], tmp_path: Path) 
 def test_the_printed_report(run_cli: RunCli, given: list[object]) -> None:
     result = run_cli(*given)
     assert result.exit_code == 0
-    for words in ("first pass", "background", "adapted", "oracle", "Raised words", "-100.0 %"):
+    for words in ("first pass", "background", "adapted", "oracle", "Rare words", "-33.3 %"):
         assert words in result.stdout
 
 
@@ -224,7 +228,7 @@ def test_marginals_join_in(run_cli: RunCli, given: list[object], tmp_path: Path)
     Marginals(words.words, words.unigram).save(tmp_path / "m.json")
     result = run_cli(*given, "--marginals", tmp_path / "m.json", "--json")
     assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["adapted"]["wer"] == 0
+    assert json.loads(result.stdout)["adapted"]["wer"] < 12
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def rescore_result(wer: float = 4.6) -> dict[str, Any]:
         "oracle": rate(3.4),
         "change_from_background": {"relative": -9.8, "interval": [-14.1, -5.0]},
         "change_from_first_pass": {"relative": -11.5, "interval": [-15.1, -6.0]},
-        "raised_words": {"words": 900, "background_errors": 70, "adapted_errors": 41},
+        "rare_words": {"words": 900, "background_errors": 70, "adapted_errors": 41},
         "other_words": {"words": 2000, "background_errors": 78, "adapted_errors": 92},
         "tuned": {"power": 2.0},
         "seconds": 3.4,

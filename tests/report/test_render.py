@@ -198,7 +198,7 @@ def test_word_errors_against_epsilon(tmp_path: Path) -> None:
     assert [(p.epsilon, p.measured.value) for p in word_errors(stages)] == [(1.0, 5.0), (2.0, 4.5)]
     page = Report(tuple(stages)).html()
     assert "Word errors against epsilon" in page
-    assert "raised (biased) words" in page
+    assert "rare words" in page
 
 
 def test_examples_are_marked_by_type(tmp_path: Path) -> None:

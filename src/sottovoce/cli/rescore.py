@@ -2,8 +2,10 @@
 
 import json
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import click
 
@@ -11,14 +13,19 @@ from sottovoce.cli.lm import load_vocabulary
 from sottovoce.cli.shared.console import json_option, print_json
 from sottovoce.cli.shared.nbest_lists import nbest_options, read_lists, with_clients
 from sottovoce.cli.shared.options import deprecated_option
+from sottovoce.corpora.lines import LINE_LIMIT, Problems, open_bytes, text_lines
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.io.run import Run, header
 from sottovoce.personalize.federated.counting import Counting
 from sottovoce.personalize.federated.marginals import Marginals, guarantee_of, ledger_of
 from sottovoce.personalize.federated.pairs import SharedPairs
-from sottovoce.personalize.lm.language_model import load_lm
-from sottovoce.personalize.lm.mixture import mixed
+from sottovoce.personalize.lm.language_model import LanguageModel, load_lm
+from sottovoce.personalize.lm.mixture import WordModel, mixed
+from sottovoce.personalize.lm.vocabulary import Vector
+from sottovoce.personalize.nbest.lists import NBest
+from sottovoce.personalize.rescoring.outcome import Outcome
+from sottovoce.personalize.rescoring.personal import BiasList, CacheSettings, read_bias
 from sottovoce.personalize.rescoring.run import (
     POWERS,
     Tuned,
@@ -29,6 +36,13 @@ from sottovoce.personalize.rescoring.run import (
 )
 from sottovoce.personalize.rescoring.scores import ALPHA, BETA, BETA_ALONE, SIGMA, Adaptation
 from sottovoce.personalize.rescoring.stream import Personalisation
+from sottovoce.personalize.rescoring.trusting import (
+    Sources,
+    Trust,
+    choose_personal,
+    rescore_personal,
+    tune_trust,
+)
 
 
 @click.command(name="rescore")
@@ -42,7 +56,17 @@ from sottovoce.personalize.rescoring.stream import Personalisation
 @click.option("--pairs", help="marginals.json of `federate --pairs-of`, mixed into the model.")
 @click.option("--pair-strength", type=float, default=0.6, show_default=True,
               help="Maximum weight of the pairs.")  # fmt: skip
+@click.option("--bias", metavar="FILE",
+              help="Words and phrases to expect (contacts, titles): lines `phrase`, or `client`, a "
+              "tab and `phrase`.")  # fmt: skip
+@click.option("--boost", type=float, default=CacheSettings().boost, show_default=True,
+              help="Bonus of a word in a listed phrase, in nats.")  # fmt: skip
 @nbest_options
+@click.option(
+    "--paper",
+    is_flag=True,
+    help="Adapt by unigram factors, as the paper does; so do the next six options.",
+)
 @click.option("--alpha", type=float,
               help=f"Weight of the shared marginals [default: {ALPHA} with --marginals]."
               )  # fmt: skip
@@ -50,9 +74,7 @@ from sottovoce.personalize.rescoring.stream import Personalisation
               help=f"Weight of personal counts [default: {BETA_ALONE}; {BETA} with --marginals]."
               )  # fmt: skip
 @click.option("--clip", type=float, help="Maximum absolute log factor of a word.")
-@click.option(
-    "--sigma", type=float, default=SIGMA, show_default=True, help="Width of the rank kernel."
-)
+@click.option("--sigma", type=float, help=f"Width of the rank kernel [default: {SIGMA:g}].")
 @click.option("--trust", type=float, help="Count at which a word gets half its personal weight.")
 @click.option("--unnormalised", "shortcut", is_flag=True,
               help="Skip normalisation, as the paper does.")  # fmt: skip
@@ -68,6 +90,8 @@ from sottovoce.personalize.rescoring.stream import Personalisation
 def rescore_verb(nbest: str, models: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Rescore the hypotheses in NBEST; print word error rates before and after.
 
+    What a client said before is mixed into the model, as far as it helps the clients that weights
+    are tuned on and predicts the client's own words; else the result is that of the model alone.
     Lists without references are rescored with --weights: the chosen texts are printed, or written
     to --output.
 
@@ -83,7 +107,7 @@ def rescore_verb(nbest: str, models: tuple[str, ...], as_json: bool, **options: 
     everybody = marginals.over(loaded.vocabulary) if marginals else None
     released = _released_pairs(options, marginals)
     pairs = SharedPairs(released, strength=options["pair_strength"]) if released else None
-    settings = _settings(options, pairs, shared=everybody is not None)
+    method = _method(options, loaded, everybody, pairs)
     used = [each for each in (released, marginals) if each is not None]
     # Derived from the ledgers in the files; guarantees stated there are not trusted.
     guarantee = guarantee_of(*used) if used else None
@@ -95,15 +119,15 @@ def rescore_verb(nbest: str, models: tuple[str, ...], as_json: bool, **options: 
                 "Expected a reference for every list to tune weights on, got lists without: give "
                 "--references FILE, or --weights FILE of an earlier run to rescore without them."
             )
-        given = _read_weights(options["weights"])
-        _write_texts(choose(lists, loaded, settings, given, everybody), options["output"])
+        texts = method.choose(lists, method.read(_read_json(options["weights"])))
+        _write_texts(texts, options["output"])
         return
     if options["weights"]:
-        tuned, evaluated = _read_weights(options["weights"]), lists
+        tuned, evaluated = method.read(_read_json(options["weights"])), lists
     else:
         dev, evaluated = split_clients(lists, options["dev_share"])
-        tuned = tune_weights(dev, loaded, settings, everybody, powers=POWERS)
-    outcome = rescore(evaluated, loaded, settings, tuned, everybody)
+        tuned = method.tune(dev)
+    outcome = method.rescore(evaluated, tuned)
     if options["save_weights"]:
         with text_output(options["save_weights"]) as stream:
             json.dump(tuned.to_json(), stream, indent=2)
@@ -174,6 +198,89 @@ def _released_pairs(options: dict[str, Any], marginals: Marginals | None) -> Mar
     return released
 
 
+class _Method(Protocol):
+    """How lists are adapted to their clients; `tuned` is what the method itself has tuned."""
+
+    def tune(self, lists: list[NBest]) -> Any: ...
+    def read(self, data: Any) -> Any: ...
+    def choose(self, lists: list[NBest], tuned: Any) -> dict[str, str]: ...
+    def rescore(self, lists: list[NBest], tuned: Any) -> Outcome: ...
+
+
+@dataclass(frozen=True)
+class _Personal:
+    """What the client said lately, and bias lists."""
+
+    model: WordModel
+    sources: Sources
+
+    def tune(self, lists: list[NBest]) -> Trust:
+        return tune_trust(lists, self.model, self.sources)
+
+    def read(self, data: Any) -> Trust:
+        return Trust.from_json(data)
+
+    def choose(self, lists: list[NBest], tuned: Trust) -> dict[str, str]:
+        return choose_personal(lists, self.model, tuned, self.sources)[1]
+
+    def rescore(self, lists: list[NBest], tuned: Trust) -> Outcome:
+        return rescore_personal(lists, self.model, tuned, self.sources)
+
+
+@dataclass(frozen=True)
+class _Paper:
+    """The paper's factors."""
+
+    model: LanguageModel
+    settings: Personalisation
+    everybody: Vector | None
+
+    def tune(self, lists: list[NBest]) -> Tuned:
+        return tune_weights(lists, self.model, self.settings, self.everybody, powers=POWERS)
+
+    def read(self, data: Any) -> Tuned:
+        return Tuned.from_json(data)
+
+    def choose(self, lists: list[NBest], tuned: Tuned) -> dict[str, str]:
+        return choose(lists, self.model, self.settings, tuned, self.everybody)
+
+    def rescore(self, lists: list[NBest], tuned: Tuned) -> Outcome:
+        return rescore(lists, self.model, self.settings, tuned, self.everybody)
+
+
+_OF_THE_PAPER = ("alpha", "beta", "clip", "sigma", "trust")
+
+
+def _method(
+    options: dict[str, Any],
+    model: LanguageModel,
+    everybody: Vector | None,
+    pairs: SharedPairs | None,
+) -> _Method:
+    asked = options["paper"] or options["shortcut"]
+    asked = asked or any(options[name] is not None for name in _OF_THE_PAPER)
+    bias, own = _read_bias(options["bias"])
+    # Models of word pieces have no scores per word.
+    if asked or not hasattr(model, "score_words"):
+        if bias or own:
+            raise InvalidInput(
+                "Expected no --bias with the paper's factors or with a model of word pieces, got "
+                "one: use an n-gram or a Transformer of `lm train`, without the paper's options."
+            )
+        return _Paper(model, _settings(options, pairs, shared=everybody is not None), everybody)
+    cache = CacheSettings(boost=options["boost"])
+    sources = Sources(everybody=everybody, pairs=pairs, bias=bias, own_bias=own, cache=cache)
+    return _Personal(cast(WordModel, model), sources)
+
+
+def _read_bias(path: str | None) -> tuple[BiasList, Mapping[str, BiasList]]:
+    if path is None:
+        return BiasList(), {}
+    with open_bytes(path) as stream:
+        problems = Problems(path, strict=True)
+        return read_bias(line for _, line in text_lines(stream, problems, LINE_LIMIT))
+
+
 def _settings(
     options: dict[str, Any], pairs: SharedPairs | None, *, shared: bool
 ) -> Personalisation:
@@ -186,16 +293,16 @@ def _settings(
     )
     return Personalisation(
         adaptation=adaptation,
-        counting=Counting(sigma=options["sigma"]),
+        counting=Counting(sigma=SIGMA if options["sigma"] is None else options["sigma"]),
         trust=options["trust"],
         pairs=pairs,
     )
 
 
-def _read_weights(path: str) -> Tuned:
+def _read_json(path: str) -> Any:
     try:
-        return Tuned.from_json(json.loads(Path(path).read_bytes()))
-    except json.JSONDecodeError as problem:
+        return json.loads(Path(path).read_bytes())
+    except ValueError as problem:
         raise InvalidInput(f"Expected tuned weights in {path}: {problem}.") from problem
 
 
@@ -213,7 +320,7 @@ def _print(result: dict[str, Any]) -> None:
     click.echo(
         f"Adapted against background: {change['relative']:+.1f} % [{low:+.1f}, {high:+.1f}]."
     )
-    for name, label in (("raised_words", "Raised words"), ("other_words", "Other words")):
+    for name, label in (("rare_words", "Rare words"), ("other_words", "Other words")):
         part = result[name]
         click.echo(
             f"{label}: {part['background_errors']} errors before, {part['adapted_errors']} after, "

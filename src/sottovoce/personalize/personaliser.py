@@ -37,7 +37,7 @@ from sottovoce.personalize.lm.mixture import WordModel
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Dirichlet, Smoothing, Vector, Vocabulary
 from sottovoce.personalize.nbest.lists import NBest
 from sottovoce.personalize.rescoring.run import Tuned
-from sottovoce.personalize.rescoring.scores import Adaptation, Weights, unknown_words
+from sottovoce.personalize.rescoring.scores import Adaptation, Weights
 from sottovoce.personalize.rescoring.stream import Personalisation, client_factors
 from sottovoce.privacy.guarantee import Budget, Guarantee
 
@@ -199,11 +199,7 @@ class Personaliser:
 
     def ranking(self, nbest: NBest) -> list[int]:
         """The indices of the hypotheses, best first."""
-        weights, words = self._tuned.adapted, self.vocabulary
-        totals = [
-            weights.total(h, score, unknown_words(h, words))
-            for h, score in zip(nbest.hypotheses, self.rescore_scores(nbest), strict=True)
-        ]
+        totals = self._tuned.adapted.totals(nbest, self.rescore_scores(nbest), self.vocabulary)
         return sorted(range(len(totals)), key=lambda place: -totals[place])
 
     def settings(self) -> Personalisation:

@@ -18,7 +18,7 @@ _RATES = (
     ("adapted", "adapted to each client"),
     ("oracle", "best hypothesis in the list"),
 )
-_WORDS = (("raised_words", "raised (biased) words"), ("other_words", "all other words"))
+_WORDS = (("rare_words", "rare words"), ("other_words", "all other words"))
 
 
 @dataclass(frozen=True)

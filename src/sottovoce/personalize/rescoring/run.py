@@ -17,6 +17,7 @@ from sottovoce.personalize.lm.language_model import LanguageModel
 from sottovoce.personalize.lm.mixture import WordModel
 from sottovoce.personalize.lm.vocabulary import Vector
 from sottovoce.personalize.nbest.lists import NBest
+from sottovoce.personalize.rescoring.outcome import Outcome, measure, rare_words
 from sottovoce.personalize.rescoring.scores import Adaptation, Scores, ScoreTable, Weights
 from sottovoce.personalize.rescoring.stream import (
     Personalisation,
@@ -25,22 +26,11 @@ from sottovoce.personalize.rescoring.stream import (
     personal_factors,
 )
 from sottovoce.personalize.rescoring.tuning import tune
-from sottovoce.personalize.rescoring.wer import (
-    Interval,
-    WordErrors,
-    change_interval,
-    oracle,
-    rate_interval,
-    reference_of,
-    split_errors,
-    word_errors,
-)
 from sottovoce.privacy.sampling import SamplingKey
 
 POWERS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
 
 Everybody = Vector | Callable[[NBest], Vector] | None
-Errors = dict[str, WordErrors]
 
 
 @dataclass(frozen=True)
@@ -68,37 +58,6 @@ class Tuned:
             )
         except (KeyError, TypeError) as problem:
             raise InvalidInput(f"Expected tuned weights, but {problem!r}.") from problem
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The chosen texts, and the errors of every system by client."""
-
-    texts: dict[str, str]
-    first_pass: Errors
-    background: Errors
-    adapted: Errors
-    oracle: Errors
-    raised: WordErrors
-    rest: WordErrors
-    raised_before: WordErrors
-    rest_before: WordErrors
-
-    def to_json(self) -> dict[str, Any]:
-        """Rates in percent with 95 % intervals over clients."""
-        return {
-            "clients": len(self.first_pass),
-            "utterances": len(self.texts),
-            "words": total(self.first_pass).words,
-            "first_pass": _rate(self.first_pass),
-            "background": _rate(self.background),
-            "adapted": _rate(self.adapted),
-            "oracle": _rate(self.oracle),
-            "change_from_background": _change(self.background, self.adapted),
-            "change_from_first_pass": _change(self.first_pass, self.adapted),
-            "raised_words": _pair(self.raised_before, self.raised),
-            "other_words": _pair(self.rest_before, self.rest),
-        }
 
 
 def split_clients(
@@ -186,36 +145,13 @@ def rescore(
         _with_pairs(model, settings),
         normalise=settings.adaptation.normalise,
     )
-    errors: dict[str, Errors] = {name: {} for name in ("first", "plain", "adapted", "oracle")}
-    texts = {}
     words = model.vocabulary
-    halves = [WordErrors()] * 4
-    for each in lists:
-        reference, client = reference_of(each), each.client or each.id
-        before = tuned.background.choose(each, plain[each.id], words).text
-        after = texts[each.id] = tuned.adapted.choose(each, adapted[each.id], words).text
-        _add(errors["first"], client, word_errors(reference, each.best.text))
-        _add(errors["plain"], client, word_errors(reference, before))
-        _add(errors["adapted"], client, word_errors(reference, after))
-        _add(errors["oracle"], client, oracle(each))
-        raised = _raised(model, factors[each.id])
-        parts = (*split_errors(reference, before, raised), *split_errors(reference, after, raised))
-        halves = [half + part for half, part in zip(halves, parts, strict=True)]
-    return Outcome(
-        texts,
-        errors["first"],
-        errors["plain"],
-        errors["adapted"],
-        errors["oracle"],
-        raised=halves[2],
-        rest=halves[3],
-        raised_before=halves[0],
-        rest_before=halves[1],
+    return measure(
+        lists,
+        {each.id: tuned.background.choose(each, plain[each.id], words).text for each in lists},
+        {each.id: tuned.adapted.choose(each, adapted[each.id], words).text for each in lists},
+        rare_words(words),
     )
-
-
-def total(errors: Errors) -> WordErrors:
-    return sum(errors.values(), WordErrors())
 
 
 def _scores(
@@ -245,39 +181,3 @@ def _by_id(
 def _with_power(settings: Personalisation, power: float) -> Personalisation:
     adaptation: Adaptation = replace(settings.adaptation, power=power)
     return replace(settings, adaptation=adaptation)
-
-
-def _raised(model: LanguageModel, factors: Vector) -> Callable[[str], bool]:
-    index = model.vocabulary.index
-    return lambda word: word in index and bool(factors[index[word]] > 0)
-
-
-def _add(errors: Errors, client: str, more: WordErrors) -> None:
-    errors[client] = errors.get(client, WordErrors()) + more
-
-
-def _rate(errors: Errors) -> dict[str, Any]:
-    interval = rate_interval(list(errors.values()))
-    return {"wer": _percent(total(errors).rate), "interval": _percents(interval)}
-
-
-def _change(before: Errors, after: Errors) -> dict[str, Any]:
-    base, new = total(before).count, total(after).count
-    interval = change_interval(list(before.values()), [after[client] for client in before])
-    return {"relative": _percent((new - base) / max(base, 1)), "interval": _percents(interval)}
-
-
-def _pair(before: WordErrors, after: WordErrors) -> dict[str, Any]:
-    return {
-        "words": after.words,
-        "background_errors": before.count,
-        "adapted_errors": after.count,
-    }
-
-
-def _percents(interval: Interval) -> list[float]:
-    return [_percent(interval.low), _percent(interval.high)]
-
-
-def _percent(rate: float) -> float:
-    return round(100 * rate, 3)

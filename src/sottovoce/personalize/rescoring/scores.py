@@ -13,6 +13,7 @@ The adapted model is p(w|h) (g_i/u)^lambda / Z(h). The paper omits Z; it is chea
 exact normalisation is the default (`normalised`) and the paper's variant is `shortcut`.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -157,8 +158,16 @@ class Weights:
         _validate.between("unknown", self.unknown, -1e3, 1e3)
         _validate.between("hesitation", self.hesitation, -1e3, 1e3)
 
-    def total(self, hypothesis: Hypothesis, second: float, unknown: int = 0) -> float:
-        length, given = len(hypothesis.words), acoustic_of(hypothesis)
+    def total(
+        self,
+        hypothesis: Hypothesis,
+        second: float,
+        unknown: int = 0,
+        acoustic: float | None = None,
+    ) -> float:
+        """The total score; `acoustic` is the hypothesis's own score unless given."""
+        length = len(hypothesis.words)
+        given = acoustic_of(hypothesis) if acoustic is None else acoustic
         summed, mean = (given * length, given) if self.per_word else (given, given / max(length, 1))
         language = (1 - self.mix) * (hypothesis.lm or 0.0) + self.mix * second
         words = self.bonus * length + self.unknown * unknown
@@ -175,11 +184,17 @@ class Weights:
             )
         if not nbest.hypotheses:
             return nbest.best
-        totals = [
-            self.total(h, s, unknown_words(h, vocabulary))
-            for h, s in zip(nbest.hypotheses, second, strict=True)
+        return nbest.hypotheses[int(np.argmax(self.totals(nbest, second, vocabulary)))]
+
+    def totals(
+        self, nbest: NBest, second: Sequence[float], vocabulary: Vocabulary | None = None
+    ) -> list[float]:
+        """The total score of every hypothesis."""
+        given = acoustic_scores(nbest)
+        return [
+            self.total(h, s, unknown_words(h, vocabulary), a)
+            for h, s, a in zip(nbest.hypotheses, second, given, strict=True)
         ]
-        return nbest.hypotheses[int(np.argmax(totals))]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -197,6 +212,26 @@ def acoustic_of(hypothesis: Hypothesis) -> float:
     if hypothesis.am is not None:
         return hypothesis.am
     return hypothesis.score or 0.0
+
+
+def acoustic_scores(nbest: NBest) -> list[float]:
+    """The acoustic score of every hypothesis; without any scores, -ln(rank).
+
+    The order of a list is evidence too, and the only one that some recognisers give. A score that
+    is missing between others is the best of the others for the first rank, else the worst.
+
+    >>> acoustic_scores(NBest("u", (Hypothesis("call mum"), Hypothesis("call mom"))))
+    [-0.0, -0.693...]
+    """
+    scored = [h for h in nbest.hypotheses if h.am is not None or h.score is not None]
+    if not scored:
+        return [-math.log(rank) for rank in range(1, len(nbest.hypotheses) + 1)]
+    known = [acoustic_of(h) for h in scored]
+    fill = [max(known)] + [min(known)] * (len(nbest.hypotheses) - 1)
+    return [
+        other if h.am is None and h.score is None else acoustic_of(h)
+        for h, other in zip(nbest.hypotheses, fill, strict=True)
+    ]
 
 
 def unknown_words(hypothesis: Hypothesis, vocabulary: Vocabulary | None) -> int:
@@ -236,7 +271,7 @@ class ScoreTable:
         for row, each in enumerate(kept):
             size = len(each.hypotheses)
             self.absent[row, :size] = False
-            self.acoustic[row, :size] = [acoustic_of(h) for h in each.hypotheses]
+            self.acoustic[row, :size] = acoustic_scores(each)
             self.first[row, :size] = [h.lm or 0.0 for h in each.hypotheses]
             self.second[row, :size] = second[each.id]
             self.words[row, :size] = [len(h.words) for h in each.hypotheses]

@@ -16,7 +16,7 @@ if it reduces the expected errors by `SIGNIFICANT` standard errors over clients:
 choose by chance.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -254,11 +254,19 @@ def choose_personal(
 
 
 def rescore_personal(
-    lists: Sequence[NBest], model: WordModel, trust: Trust, sources: Sources
+    lists: Sequence[NBest],
+    model: WordModel,
+    trust: Trust,
+    sources: Sources,
+    rare: Collection[str] = (),
 ) -> Outcome:
-    """Choose a hypothesis for every utterance and count the errors."""
+    """Choose a hypothesis for every utterance and count the errors.
+
+    Words of bias lists and those in `rare` count as rare words.
+    """
     before, after = choose_personal(lists, model, trust, sources)
-    listed = set(sources.bias.words).union(*(bias.words for bias in sources.own_bias.values()))
+    own = (bias.words for bias in sources.own_bias.values())
+    listed = sources.bias.words.union(rare, *own)
     return measure(lists, before, after, rare_words(model.vocabulary, listed))
 
 

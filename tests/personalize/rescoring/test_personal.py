@@ -189,7 +189,7 @@ def test_a_user_whose_history_does_not_bear_it_out_keeps_the_background() -> Non
     strange = [
         NBest(
             f"s{i}",
-            tuple(Hypothesis(f"w{i} x{i} {rng.integers(1e9)}", am=-0.01 * r) for r in range(3)),
+            tuple(Hypothesis(f"w{i} x{i} {rng.integers(10**9)}", am=-0.01 * r) for r in range(3)),
             "",
             "stranger",
             i,

@@ -201,7 +201,7 @@ def tune_trust(lists: Sequence[NBest], model: WordModel, sources: Sources) -> Tr
             _expected(sharp * (totals[each.id] + gains[each.id] @ used), errors[each.id])
             for each in lists
         ]
-        return np.bincount(clients, rows)
+        return np.bincount(clients, np.array(rows)).astype(np.float64)
 
     least, weight = risk(0.0), STRENGTH * background.scale * background.mix
     usual = risk(weight)

@@ -2,11 +2,11 @@
 
 The policy is the same whatever the order in which spans were found: spans that share a character
 become one span over all of their characters, of the type of the longest of them (then the one of
-the earlier detector, then the leftmost). No span cuts a word in two, nor a name with a hyphen or an
-apostrophe: its edges move outwards, since half a name left over is a leak. A value with a digit
-takes the whole run of letters, digits and signs that it stands in: what is left of a number tells
-of the number. A possessive ending is grammar and stays. White space at the edges belongs to no
-span.
+patterns, which know forms, then that of the earlier detector, then the leftmost). No span cuts a
+word in two, nor a name with a hyphen or an apostrophe: its edges move outwards, since half a name
+left over is a leak. A value with a digit takes the whole run of letters, digits and signs that it
+stands in: what is left of a number tells of the number. A possessive ending is grammar and stays.
+White space at the edges belongs to no span.
 """
 
 import re
@@ -17,6 +17,7 @@ from typing import Any
 from sottovoce.corpora import Span, Utterance
 from sottovoce.deid.detect.detector import Detector, Gold, types_of
 from sottovoce.deid.detect.language.guard import LanguageGuard
+from sottovoce.deid.detect.patterns import Patterns
 from sottovoce.errors import InvalidInput
 
 _WITHIN = "-'’‐‑"
@@ -90,7 +91,11 @@ class Combination:
                     f"got {len(lists)} answers."
                 )
         settled: list[list[Span]] = []
-        for utterance, *lists in zip(batch, *found, strict=True):
+        by_form = sorted(
+            zip(self.detectors, found, strict=True),
+            key=lambda pair: not isinstance(pair[0], Patterns),
+        )
+        for utterance, *lists in zip(batch, *(lists for _, lists in by_form), strict=True):
             filled = [each for each in lists if each]
             settled.append(merged(utterance.text, *filled) if filled else [])
         return (

@@ -172,3 +172,20 @@ def without_small(text: str, span: Span) -> Span | None:
     ):
         end = tail.start()
     return None if text[start:end] in _SMALL else Span(start, end, kind)
+
+
+_TITLE_AT_START = re.compile(r"(\w+)\.?(?:\s+|$)")
+
+
+def without_title(text: str, span: Span) -> Span | None:
+    """A person without the titles before the name; nothing if there is no name.
+
+    >>> without_title("Dr. Lee", Span(0, 7, "PER")), without_title("Mrs", Span(0, 3, "PER"))
+    (Span(start=4, end=7, type='PER'), None)
+    """
+    start, end, kind = span
+    while kind == "PER" and (head := _TITLE_AT_START.match(text[start:end])):
+        if head[1].lower() not in TITLES:
+            break
+        start += head.end()
+    return Span(start, end, kind) if start < end else None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sottovoce import _validate
 from sottovoce.corpora import Span, Utterance
-from sottovoce.deid.detect.crf.general import without_small
+from sottovoce.deid.detect.crf.general import without_small, without_title
 from sottovoce.deid.detect.crf.tagger import runs, trimmed, without_ending
 from sottovoce.deid.detect.detector import Detector
 from sottovoce.deid.detect.findings import Finding, explained
@@ -171,7 +171,8 @@ class Minilm:
             for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
         ]
         whole = (without_ending(text, span) for span in trimmed(text, spans))
-        return [kept for span in whole if (kept := without_small(text, span))]
+        named = (each for span in whole if (each := without_title(text, span)))
+        return [kept for span in named if (kept := without_small(text, span))]
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from sottovoce.cli.lm import load_vocabulary
+from sottovoce.cli.shared.book import book_options, charged, unprotected
 from sottovoce.cli.shared.console import json_option, print_json, progress
 from sottovoce.cli.shared.nbest_lists import nbest_options, read_lists
 from sottovoce.cli.shared.options import deprecated_option
@@ -33,8 +34,10 @@ from sottovoce.personalize.federated.server import DENOISERS, PLAUSIBLE_MASS
 from sottovoce.personalize.lm.vocabulary import Vocabulary
 from sottovoce.personalize.nbest.formats import write_nbest
 from sottovoce.personalize.nbest.lists import NBest, by_client
+from sottovoce.privacy.accounting import Entry
+from sottovoce.privacy.composition import Part
 from sottovoce.privacy.facts import Noise
-from sottovoce.privacy.guarantee import Claim, Guarantee, Statement, Unit
+from sottovoce.privacy.guarantee import Claim, Guarantee, Relation, Statement, Unit
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.recipes.federate import Cap, Kernel, Release
@@ -108,8 +111,17 @@ def _choice(*options: str) -> click.Choice[str]:
               "over this share of the mass to a word.")  # fmt: skip
 @deprecated_option("--minimum-clients", "--min-clients", parameter="minimum_clients", type=int)
 @click.option("--seed", type=int, help="For tests: repeatable noise and sampling; no guarantee.")
+@book_options
 @json_option
-def federate(nbest: str, folder: str, vocabulary: str, as_json: bool, **options: Any) -> None:
+def federate(
+    nbest: str,
+    folder: str,
+    vocabulary: str,
+    book: str | None,
+    people: str,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Release noisy word marginals over all clients in NBEST, with their guarantee.
 
     FOLDER must be new, or that of an interrupted run of the same command, which is resumed. Its
@@ -145,7 +157,11 @@ def federate(nbest: str, folder: str, vocabulary: str, as_json: bool, **options:
         claimed_before=earlier.claimed if earlier else None,
     )
     job = _Job(lists, words, plan, Path(folder), _ledger(options, earlier), earlier, publication)
-    (_in_flower if options["runner"] == "flower" else _in_process)(job, options, started)
+    cost = [_cost(plan, options, Path(folder).name)]
+    with charged(book, people, "federate", lambda: cost, folder=Path(folder)) as charge:
+        (_in_flower if options["runner"] == "flower" else _in_process)(job, options, started)
+        # A continued ledger holds earlier runs too, which the book has already.
+        charge.settle(cost) if job.ledger or earlier else charge.settle_run(Path(folder))
     run = Run(folder).read_run()
     if as_json:
         print_json(run)
@@ -157,6 +173,19 @@ def federate(nbest: str, folder: str, vocabulary: str, as_json: bool, **options:
     else:
         click.echo(str(guarantee))
     click.echo(f"Marginals are in {folder}; do not share {Path(folder, PRIVATE)}.")
+
+
+def _cost(plan: ReleasePlan, options: dict[str, Any], name: str) -> Part:
+    """What this run will spend, from its plan."""
+    if options["noise"] == "none":
+        return unprotected(name, plan.unit, "counts are released without noise")
+    return Part(
+        name=name,
+        unit=plan.unit,
+        relation=Relation.ADD_OR_REMOVE,
+        delta=options["delta"],
+        entries=tuple(Entry(plan.fact(number)) for number in range(1, options["rounds"] + 1)),
+    )
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from sottovoce.errors import SottovoceError
 
 VERBS: Mapping[str, str] = {
     "audit": "sottovoce.cli.audit.group:audit",
+    "book": "sottovoce.cli.book:book",
     "corpus": "sottovoce.cli.corpus:corpus",
     "deid": "sottovoce.cli.deid.group:deid",
     "demo": "sottovoce.cli.demo:demo",

@@ -2,10 +2,11 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from sottovoce.cli.shared.book import book_options, charged, planned_training
 from sottovoce.cli.shared.canaries import check_canaries, plant
 from sottovoce.cli.shared.console import json_option, print_json
 from sottovoce.cli.shared.training import (
@@ -19,6 +20,9 @@ from sottovoce.corpora.splits import By, Parts, Split, load_parts, parse_ratios
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import Run
 from sottovoce.nlu.runs.in_progress import train_into
+
+if TYPE_CHECKING:
+    from sottovoce.privacy.composition import Part
 
 
 @click.command()
@@ -50,6 +54,7 @@ from sottovoce.nlu.runs.in_progress import train_into
     "[default: keep them in private/].",
 )
 @click.option("--resume", is_flag=True, help="Continue an interrupted run in the folder.")
+@book_options
 @json_option
 def train(
     data: str,
@@ -62,6 +67,8 @@ def train(
     canaries: int | None,
     publish_metrics: bool,
     resume: bool,
+    book: str | None,
+    people: str,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -75,6 +82,8 @@ def train(
               sottovoce train calls.jsonl --split 80:10:10 --model clc -o run
     """
     from sottovoce.nlu.runs.checks import check_samples, check_trainable
+    from sottovoce.nlu.runs.experiment import owners_of
+    from sottovoce.nlu.runs.in_progress import CANARIES
     from sottovoce.nlu.schema import Schema
     from sottovoce.training import join_workers
 
@@ -110,8 +119,18 @@ def train(
             return data
         return plant(data, canaries, schema.intents, settings.relation, where, again=resume)
 
+    def planned() -> "list[Part]":
+        Run(where).check(resume=resume, before_steps=(CANARIES,))
+        units = len(set(owners_of(parts.train, settings.unit)))
+        size = settings.max_examples_per_user
+        return [planned_training(where.name, settings.plan(units), size)]
+
     bar = steps_bar("Training", quiet=not leads)
-    with bar as update, stopping(alone=worker.alone) as should_stop:
+    with (
+        charged(book if leads else None, people, "train", planned, folder=where) as charge,
+        bar as update,
+        stopping(alone=worker.alone) as should_stop,
+    ):
         trained = train_into(
             where,
             settings,
@@ -125,6 +144,8 @@ def train(
             on_step=update,
             should_stop=should_stop,
         )
+        if leads and not trained.fitted.stopped:
+            charge.settle_run(where)
     if not leads:
         return
     if trained.fitted.stopped:

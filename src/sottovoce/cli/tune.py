@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sottovoce.cli.shared.book import book_options, charged, planned_training
 from sottovoce.cli.shared.console import json_option, print_json, progress
 from sottovoce.cli.shared.options import deprecated_option
 from sottovoce.cli.shared.training import settings_from, settings_options
@@ -68,6 +69,7 @@ def _axes(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--public-labels", is_flag=True, help="Declare that the labels of DATA are public.")
 @click.option("--valid", type=click.Path(exists=True), help="Validation data.")
 @click.option("--split", metavar="T:V:T", help="Split DATA, such as 45:5:50.")
+@book_options
 @json_option
 def tune(
     data: str,
@@ -82,6 +84,8 @@ def tune(
     public_labels: bool,
     valid: str | None,
     split: str | None,
+    book: str | None,
+    people: str,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -124,10 +128,16 @@ def tune(
     for each in asked:
         each.plan(units)  # invalid settings fail before the first trial
     trials = _planned(where, asked, source, max_trials)
-    with progress("Training trials", unit=f"of {len(trials)}", total=len(trials)) as update:
+    size = settings.max_examples_per_user
+    cost = [planned_training(f"trial {n}", each.plan(units), size) for n, each in enumerate(trials)]
+    with (
+        charged(book, people, "tune", lambda: cost, folder=where) as charged_to,
+        progress("Training trials", unit=f"of {len(trials)}", total=len(trials)) as update,
+    ):
         done = run_trials(
             trials, parts, schema, _inside(where, TRIALS), on_trial=lambda number, _: update(number)
         )
+        charged_to.settle(cost)
     best = min(done, key=lambda trial: trial.ser)
     search = search_cost(done, charge=charge)
     guarantee = guarantee_of_choice(search, best, population=settings.population or units)

@@ -26,6 +26,8 @@ SUFFIX = f".{RUN}"
 """Of the run file beside the one file that a verb has written."""
 BEGUN = "settings.json"
 """In `private/`: what an unfinished run was asked for."""
+RESERVED = "book.json"
+"""In `private/`: the reservation of an unfinished run in a book."""
 _KEY_BYTES = 32
 _CHUNK = 1 << 20
 _NOTICE_TEXT = """\
@@ -193,7 +195,7 @@ class Run:
             return
         others = sorted({path.name for path in folder.iterdir()} - {PRIVATE})
         if (folder / PRIVATE).is_dir():
-            free = {BEGUN, KEY, LOCK, NOTICE, *before_steps}
+            free = {BEGUN, KEY, LOCK, NOTICE, RESERVED, *before_steps}
             kept = {path.name for path in (folder / PRIVATE).iterdir()} - free
             others += sorted(f"{PRIVATE}/{name}" for name in kept)
         if not others:

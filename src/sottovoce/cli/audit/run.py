@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sottovoce.cli.shared.book import book_options, charged, unprotected
 from sottovoce.cli.shared.canaries import planted
 from sottovoce.cli.shared.console import json_option, print_json, progress
 from sottovoce.cli.shared.options import Named, deprecated_option
@@ -86,6 +87,7 @@ TABLE = "sottovoce.audit.attacks.membership:ATTACKS"
     help="Also write audit.json to the public part of the run and to the model card. It is "
     "computed from private data, and no guarantee covers it.",
 )
+@book_options
 @json_option
 def audit_run(
     run: Path,
@@ -99,6 +101,8 @@ def audit_run(
     guesses: int | None,
     confidence: float,
     publish: bool,
+    book: str | None,
+    people: str,
     as_json: bool,
 ) -> None:
     """Attack the trained run in the folder RUN and write RUN/private/audit.json.
@@ -112,18 +116,23 @@ def audit_run(
     """
     if "shadow" in attacks and shadow_data is None:
         raise InvalidInput("Expected a public corpus for the shadow attack: add --shadow-data.")
-    result = audit_folder(
-        run,
-        attacks,
-        load_parts_of(run, data=data, test=test, split=split),
-        shadow=None if shadow_data is None else load_parts(shadow_data),
-        references=references,
-        max_members=max_members,
-        guesses=guesses,
-        confidence=confidence,
-    )
-    result.write(run)
-    Run(run).protect()
+    reason = "an audit is computed from private data, and no guarantee covers it"
+    cost = [unprotected(run.name, "user", reason)] if publish else []
+    note = f"audit of {run.name}; its figures {'are published' if publish else 'stay private'}"
+    with charged(book, people, "audit", lambda: cost, note=note) as charge:
+        result = audit_folder(
+            run,
+            attacks,
+            load_parts_of(run, data=data, test=test, split=split),
+            shadow=None if shadow_data is None else load_parts(shadow_data),
+            references=references,
+            max_members=max_members,
+            guesses=guesses,
+            confidence=confidence,
+        )
+        result.write(run)
+        Run(run).protect()
+        charge.settle(cost)
     if publish:
         result.write(run, publish=True)
         _update_card(run)

@@ -15,6 +15,7 @@ from sottovoce.cli.deid.options import (
     resources,
     vault_of,
 )
+from sottovoce.cli.shared.book import Charges, book_options
 from sottovoce.cli.shared.console import json_option, print_json, track
 from sottovoce.cli.shared.options import Named, deprecated_option
 from sottovoce.cli.shared.reading import (
@@ -160,6 +161,7 @@ from sottovoce.privacy.noise import NoiseSource
     "--keep", multiple=True, metavar="FIELD", help="Another field to release unchanged; repeatable."
 )
 @click.option("--drop-rest", is_flag=True, help="Drop all other fields.")
+@book_options
 @reading_options
 @json_option
 def run(
@@ -168,6 +170,8 @@ def run(
     target_format: str | None,
     detection: Detection,
     labels: str,
+    book: str | None,
+    people: str,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -223,6 +227,16 @@ def run(
     show = partial(track, description="Releasing", unit="utterances")
     if options["workers"] > 1 and output == "-":
         raise InvalidInput("Expected one worker without -o, got several: name an output file.")
+    if book is not None and output == "-":
+        raise InvalidInput(
+            "Expected a file to write with --book, got standard output: what a stream costs is "
+            "known only when it was read. Name a file with -o."
+        )
+    charges = Charges(book, people, "deid")
+    if watched is not None and options["workers"] > 1:
+        for reader in readers:
+            watched.measure(reader)
+        watched.finish()
     if options["manifest_file"] and output != "-":
         raise InvalidInput(
             f"Expected --manifest without -o, got -o {output}: the manifest is beside it."
@@ -237,6 +251,7 @@ def run(
             track=show,
             examples=examples,
             workers=options["workers"],
+            before=charges.reserve,
         )
         lines = _shard_lines(content, output)
     else:
@@ -244,13 +259,19 @@ def run(
         release = (
             partial(release_stream, manifest_file=options["manifest_file"])
             if output == "-"
-            else partial(release_file, output=output, workers=options["workers"])
+            else partial(
+                release_file,
+                output=output,
+                workers=options["workers"],
+                before=charges.reserve,
+            )
         )
         content = release(chosen, readers[0], format=target_format, track=show, examples=examples)
         content |= losses_of(readers[0])
         count = content["metrics"]["utterances"]
         where = "standard output" if output == "-" else output
         lines = [f"Released {count:,} utterances to {where}.", *chosen.statement().lines()]
+    charges.settle()
     if options["vault_file"] and vault is not None:
         vault.save(options["vault_file"])
     if as_json:

@@ -7,6 +7,7 @@ covers are still in the text. The counts belong in the private part of the manif
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from sottovoce.corpora import OUTSIDE, Span, Utterance, spans_of
 from sottovoce.deid.detect.combination import Combination
@@ -14,6 +15,8 @@ from sottovoce.deid.detect.detector import Detector
 from sottovoce.deid.detect.evaluation import Evaluation, TypeRecall, evaluate
 from sottovoce.deid.detect.labels import MAPPINGS, LabelMap, mapping
 from sottovoce.errors import InvalidInput
+
+_BATCH = 1024
 
 
 class Measuring(Combination):
@@ -32,6 +35,7 @@ class Measuring(Combination):
         self._mappings = [labels or mapping("standard"), *(mapping(name) for name in MAPPINGS)]
         self._parts: list[Evaluation] = []
         self._lock = threading.Lock()
+        self._finished = False
         self.unknown: set[str] = set()
         """Labels of annotations that no mapping knows: they were not counted."""
 
@@ -49,9 +53,19 @@ class Measuring(Combination):
             for utterance, marks in zip(batch, found, strict=True)
             if any(slot != OUTSIDE for slot in utterance.slots)
         ]
-        if annotated:
+        if annotated and not self._finished:
             self._count([each for each, _ in annotated], [marks for _, marks in annotated])
         return found
+
+    def measure(self, utterances: Iterable[Utterance]) -> None:
+        """Compare with annotations before the work, which goes on in processes of its own."""
+        annotated = (each for each in utterances if any(slot != OUTSIDE for slot in each.slots))
+        while batch := list(islice(annotated, _BATCH)):
+            self.find(batch)
+
+    def finish(self) -> None:
+        """Count no more: everything was measured."""
+        self._finished = True
 
     def evaluation(self) -> Evaluation | None:
         """What was missed of everything so far; None if nothing private was annotated."""

@@ -40,11 +40,13 @@ def release_file(
     examples: int = 0,
     call: int | None = None,
     workers: int = 1,
+    before: Callable[[dict[str, Any]], None] = lambda manifest: None,
 ) -> dict[str, Any]:
     """Release the reader's utterances; return the manifest, with up to `examples` examples.
 
     Files with the same `call` are parts of one release (see `Deidentifier.release_all`). Several
-    `workers` are processes that release parts of the file (see `workers`).
+    `workers` are processes that release parts of the file (see `workers`). `before` gets the
+    manifest before anything can be read, and may refuse the release.
     """
     began = time.perf_counter()
     target = Path(output)
@@ -84,6 +86,7 @@ def release_file(
                     f"Expected {target} to be unchanged, but another process has released to "
                     "it: name another output. This process released nothing."
                 )
+            before(content)
             folder.write_private(record_name(target), deid.record())
             content = write_manifest(folder, content)
             hidden.replace(target)

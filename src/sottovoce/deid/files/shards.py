@@ -28,6 +28,7 @@ def release_shards(
     track: Track = iter,
     examples: int = 0,
     workers: int = 1,
+    before: Callable[[dict[str, Any]], None] = lambda manifest: None,
 ) -> dict[str, Any]:
     """Release every reader's file under its own name into `folder`; return the joint manifest.
 
@@ -47,8 +48,14 @@ def release_shards(
     manifests = []
     resumed = 0
     folder_of_run = Run(target)
-    call = _call(folder_of_run)
-    release = partial(release_file, track=track, examples=examples, call=call, workers=workers)
+    release = partial(
+        release_file,
+        track=track,
+        examples=examples,
+        call=_call(folder_of_run),
+        workers=workers,
+        before=before,
+    )
     for reader, name in zip(readers, names, strict=True):
         deid = make()
         done = _finished(deid, reader, target / name)

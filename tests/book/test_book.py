@@ -175,7 +175,12 @@ def test_killed_is_spent_once_it_was_reserved(
             @contextmanager
             def dying() -> Iterator[Any]:
                 with inner() as (records, append):
-                    yield records, lambda new: (append(new), die())
+
+                    def append_and_die(new: Record) -> None:
+                        append(new)
+                        die()
+
+                    yield records, append_and_die
 
             store.writing = dying
         book.reserve([histogram(0.75)], verb="train")
@@ -201,12 +206,12 @@ def tamper(place: str, statement: str) -> None:
             connection.execute("ALTER TABLE sottovoce_book DISABLE TRIGGER append_only")
             connection.execute(statement.format(table="sottovoce_book"))
     else:
-        connection = sqlite3.connect(place)
+        file = sqlite3.connect(place)
         for trigger in ("no_update", "no_delete"):
-            connection.execute(f"DROP TRIGGER {trigger}")
-        connection.execute(statement.format(table="records"))
-        connection.commit()
-        connection.close()
+            file.execute(f"DROP TRIGGER {trigger}")
+        file.execute(statement.format(table="records"))
+        file.commit()
+        file.close()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ removes the triggers breaks the chain.
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,7 +34,7 @@ class Store(Protocol):
     def records(self) -> list[Record]:
         """All records."""
 
-    def writing(self) -> "contextmanager[tuple[list[Record], Append]] | Any":
+    def writing(self) -> AbstractContextManager[tuple[list[Record], Append]]:
         """A transaction that nobody else shares: all records, and a function to add one."""
 
 

@@ -110,7 +110,9 @@ def objection(entries: Sequence[Entry], new: Sequence[Part], policy: Policy) -> 
                 f"{policy.name} limits epsilon"
             )
     units = {part.unit for part in new}
-    totals = {unit: total_for_a_unit(every, unit) for unit in units if unit is not Unit.USER}
+    totals: dict[Unit, Total] = {
+        unit: total_for_a_unit(every, unit) for unit in units if unit is not Unit.USER
+    }
     if all(part.to_user is not None for part in every) and new:
         totals[Unit.USER] = total_for_a_person(every)
     for unit, total in totals.items():

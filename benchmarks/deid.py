@@ -2,7 +2,7 @@
 
     python benchmarks/deid.py                  speed, memory and recall on the built-in corpora
     python benchmarks/deid.py --data FOLDER    and recall on public datasets (CoNLL-2003, Presidio)
-    python benchmarks/deid.py --only recall    one part (speed, memory, recall); the others stay
+    python benchmarks/deid.py --only recall    one part (speed, memory, recall, workers)
     python benchmarks/deid.py --gigabyte       a file of 1 GB: memory, time, and a run killed midway
     python benchmarks/deid.py --size N         utterances of the speed test
 
@@ -34,7 +34,7 @@ from sottovoce.deid.detect.crf.training import choose_caution, train
 CAUTION = 0.98
 NEWS_RECALL = 0.98
 """The share of the private words of CoNLL-2003's valid part that its caution has to find."""
-PARTS = ("speed", "memory", "recall")
+PARTS = ("speed", "memory", "recall", "workers")
 GIGABYTE = 1_000_000_000
 COPIED = 10_000
 """Utterances that the large file repeats."""
@@ -75,6 +75,57 @@ def peak_memory(size: int) -> Figures:
         source = Path(folder, "in.jsonl")
         write_jsonl(source, "communication", size=size, users=min(size, 1000))
         return {"utterances": size, **release_alone(source, Path(folder, "out.jsonl"))}
+
+
+SHARING = (
+    "import json, resource, sys, time\n"
+    "from sottovoce.corpora import read\n"
+    "from sottovoce.deid import Deidentifier, Setting\n"
+    "from sottovoce.deid.files.corpus_file import release_file\n"
+    "deid = Deidentifier(setting=Setting(epsilon=3.0))\n"
+    "wall, own = time.perf_counter(), time.process_time()\n"
+    "workers = int(sys.argv[3])\n"
+    "release_file(deid, read(sys.argv[1]), sys.argv[2], workers=workers)\n"
+    "wall, own = time.perf_counter() - wall, time.process_time() - own\n"
+    "used = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
+    "print(json.dumps([wall, own, (used.ru_utime + used.ru_stime) / workers]))\n"
+)
+
+
+def workers_speed(size: int, rounds: int) -> Figures:
+    """One and two workers in turns.
+
+    The longest path in processor time (this process, then one worker) is what counts where every
+    worker has a core; other work on the machine counts in the wall time alone.
+    """
+    walls: dict[int, list[float]] = {1: [], 2: []}
+    paths: dict[int, list[float]] = {1: [], 2: []}
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "in.jsonl")
+        write_jsonl(source, "communication", size=size, users=min(size, 1000))
+        for place in range(rounds):
+            for workers in walls:
+                target = Path(folder, f"out-{place}-{workers}.jsonl")
+                command = [sys.executable, "-c", SHARING, str(source), str(target), str(workers)]
+                told = subprocess.run(command, capture_output=True, text=True, check=True)
+                wall, own, worker = json.loads(told.stdout)
+                walls[workers].append(wall)
+                paths[workers].append(own + worker)
+    return {
+        "utterances": size,
+        "wall_seconds": {str(count): [round(s, 2) for s in each] for count, each in walls.items()},
+        "wall_one_over_two": _median_ratio(walls),
+        "processor_seconds": {
+            str(count): [round(s, 2) for s in each] for count, each in paths.items()
+        },
+        "processor_one_over_two": _median_ratio(paths),
+        "load_average": round(os.getloadavg()[0], 2),
+    }
+
+
+def _median_ratio(times: dict[int, list[float]]) -> float:
+    ratios = sorted(one / two for one, two in zip(times[1], times[2], strict=True))
+    return round(ratios[len(ratios) // 2], 3)
 
 
 def gigabyte(size: int, folder: Path | None) -> Figures:
@@ -177,6 +228,11 @@ def show(results: Figures) -> None:
     for each in [*results.get("memory", []), *results.get("gigabyte", {}).get("runs", [])]:
         size = f"{each['bytes'] / 2**20:.0f} MiB"
         table.add_row(f"peak memory on {size}, MiB", str(each["peak_mebibytes"]), "300")
+    if "workers" in results:
+        shared = results["workers"]
+        for kind in ("processor", "wall"):
+            ratio = f"{shared[f'{kind}_one_over_two']}x"
+            table.add_row(f"one over two workers, {kind} time", ratio, "1.7x")
     for name, each in results.get("recall", {}).items():
         if "recall" in each:
             table.add_row(f"recall, {name}", str(each["recall"]), "")
@@ -188,12 +244,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--size", type=int, default=12_000, help="utterances of the speed test")
     parser.add_argument("--memory-size", type=int, default=200_000, help="utterances of the file")
     parser.add_argument("--recall-size", type=int, default=3000, help="utterances a domain")
+    parser.add_argument("--workers-size", type=int, default=150_000, help="utterances of the file")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="rounds of the speed test")
     parser.add_argument("--only", choices=PARTS, action="append", help="a part; repeatable")
     parser.add_argument("--gigabyte", action="store_true", help="the run on a large file alone")
     parser.add_argument("--bytes", type=int, default=GIGABYTE, help="size of the large file")
     parser.add_argument("--folder", type=Path, help="where the large file may be")
     small = {"size": 300, "memory_size": 2000, "recall_size": 200, "repeats": 1, "bytes": 10**7}
+    small["workers_size"] = 500
     options = options_of(parser, arguments, quick=small)
     parts = options.only or ([] if options.gigabyte else PARTS)
     results: Figures = {"machine": f"{platform.machine()}, Python {platform.python_version()}"}
@@ -209,6 +267,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"Recall on the built-in corpora alone, without the public ones: {why}.")
         else:
             results["recall"] |= public_recalls(options.data)
+    if "workers" in parts:
+        results["workers"] = workers_speed(options.workers_size, options.repeats)
     if options.gigabyte:
         results["gigabyte"] = gigabyte(options.bytes, options.folder)
     # Read as late as this, so that parts that were measured meanwhile are kept.

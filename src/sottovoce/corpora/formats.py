@@ -14,7 +14,14 @@ from typing import Any, BinaryIO, Literal
 from sottovoce import _validate
 from sottovoce._registry import Registry
 from sottovoce.corpora.conll import conll_block, read_conll
-from sottovoce.corpora.jsonl import jsonl_line, plain_line, read_jsonl, read_plain, spans_line
+from sottovoce.corpora.jsonl import (
+    jsonl_line,
+    parse_object,
+    plain_line,
+    read_jsonl,
+    read_plain,
+    spans_line,
+)
 from sottovoce.corpora.lines import (
     LINE_LIMIT,
     REASONS_KEPT,
@@ -178,9 +185,10 @@ class Reader:
         line_limit: int = LINE_LIMIT,
         live: LiveLines | None = None,
         before: int = 0,
+        keep_empty: bool = False,
     ) -> None:
-        self._before = before
-        self._live = live or (LiveLines(sys.stdin.buffer) if str(path) == STANDARD_STREAM else None)
+        self._before, self._keep_empty = before, keep_empty
+        self.live = live or (LiveLines(sys.stdin.buffer) if str(path) == STANDARD_STREAM else None)
         self._stream: BinaryIO | None = None
         self.path = path
         self.format = format
@@ -229,12 +237,12 @@ class Reader:
     @property
     def waits(self) -> bool:
         """Whether the next utterance has not arrived yet, on standard input."""
-        return self._live is not None and not self._live.has_line()
+        return self.live is not None and not self.live.has_line()
 
     @property
     def fraction(self) -> float | None:
         """The share of the file that has been read, if its size is known."""
-        if self._live is not None or self._stream is None or self.format == "parquet":
+        if self.live is not None or self._stream is None or self.format == "parquet":
             return None
         file = getattr(self._stream, "raw", self._stream)  # of gzip: the compressed file
         file = getattr(file, "fileobj", file)
@@ -251,12 +259,29 @@ class Reader:
             line_limit=self.line_limit,
             live=LiveLines(stream, size),
             before=before,
+            keep_empty=self._keep_empty,
         )
 
+    def first_record(self) -> dict[str, Any]:
+        """The first record of a JSONL file, which stays to be read; empty for other formats."""
+        if self.format != "jsonl":
+            return {}
+        if self.live is not None:
+            line = self.live.first_line()
+        else:
+            with open_bytes(self.path) as stream:
+                line = stream.readline(self.line_limit)
+        try:
+            return parse_object(line.decode("utf-8-sig"))
+        except (InvalidInput, UnicodeDecodeError):
+            return {}
+
     def __iter__(self) -> Iterator[Utterance]:
-        self._found = found = Problems(name_of(self.path), self.strict, before=self._before)
+        self._found = found = Problems(
+            name_of(self.path), self.strict, before=self._before, keep_empty=self._keep_empty
+        )
         empty = True
-        with open_bytes(self.path, self._live) as stream:
+        with open_bytes(self.path, self.live) as stream:
             self._stream = stream
             try:
                 for utterance in self._utterances(stream, found):
@@ -311,10 +336,12 @@ def read(
     columns: Columns | None = None,
     line_limit: int = LINE_LIMIT,
     live: LiveLines | None = None,
+    keep_empty: bool = False,
 ) -> Reader:
     """Open a corpus. Strict mode stops at the first bad record; lenient mode skips and counts them.
 
-    `live` is standard input, if it has been opened already (see `recognise`).
+    `live` is standard input, if it has been opened already (see `recognise`). With `keep_empty`,
+    records without text are utterances without tokens; otherwise they are bad records.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -330,6 +357,7 @@ def read(
         columns=columns,
         line_limit=line_limit,
         live=live,
+        keep_empty=keep_empty,
     )
 
 

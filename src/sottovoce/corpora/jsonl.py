@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from sottovoce.corpora.lines import Problems, check_characters, refuse_bom, text_lines
 from sottovoce.corpora.objects import accept, json_type, to_object
-from sottovoce.corpora.records import OUTSIDE, Utterance
+from sottovoce.corpora.records import OUTSIDE, Blank, Utterance
 from sottovoce.errors import InvalidInput
 
 
@@ -114,9 +114,12 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 def read_plain(stream: BinaryIO, problems: Problems, limit: int) -> Iterator[Utterance]:
     """Utterances of a stream, one at a time."""
-    for _, line in text_lines(stream, problems, limit):
+    for _, line in text_lines(stream, problems, limit, blank=problems.keep_empty):
         tokens = tuple(line.split())
-        yield Utterance(tokens=tokens, slots=(OUTSIDE,) * len(tokens), text=line)
+        if tokens:
+            yield Utterance(tokens=tokens, slots=(OUTSIDE,) * len(tokens), text=line)
+        else:
+            yield Blank(text=line)
 
 
 def plain_line(utterance: Utterance) -> bytes:
@@ -126,7 +129,7 @@ def plain_line(utterance: Utterance) -> bytes:
     b'call mum\\n'
     """
     text = utterance.text
-    if not text.strip() or "\n" in text or text.endswith("\r"):
+    if not (text.strip() or isinstance(utterance, Blank)) or "\n" in text or text.endswith("\r"):
         raise InvalidInput(
             f"Expected a text on one line that is not blank, got {_problem(text)}: write JSONL "
             "instead."

@@ -48,6 +48,8 @@ class Problems:
     unit: str = "line"
     before: int = 0
     """Lines before the part of the file that is read."""
+    keep_empty: bool = False
+    """Whether records without text are read, as utterances without tokens."""
     rejected: int = 0
     repaired: int = 0
     blank: int = 0
@@ -169,8 +171,10 @@ def byte_lines(stream: BinaryIO, name: str, limit: int) -> Iterator[tuple[int, b
         ) from problem
 
 
-def text_lines(stream: BinaryIO, problems: Problems, limit: int) -> Iterator[tuple[int, str]]:
-    """Number and text of each non-blank line, without its newline.
+def text_lines(
+    stream: BinaryIO, problems: Problems, limit: int, *, blank: bool = False
+) -> Iterator[tuple[int, str]]:
+    """Number and text of each non-blank line, or of each line, without its newline.
 
     >>> problems = Problems("calls.txt", strict=False)
     >>> list(text_lines(io.BytesIO(b"call mum\\r\\n\\n\\xff\\nhang up"), problems, LINE_LIMIT))
@@ -186,10 +190,10 @@ def text_lines(stream: BinaryIO, problems: Problems, limit: int) -> Iterator[tup
         except InvalidInput as problem:
             problems.reject(number, problem)
             continue
-        if text and not text.isspace():
+        is_blank = not text or text.isspace()
+        problems.blank += is_blank
+        if blank or not is_blank:
             yield number, text
-        else:
-            problems.blank += 1
 
 
 def decoded(raw: bytes) -> str:

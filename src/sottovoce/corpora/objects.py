@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 
 from sottovoce.corpora.lines import Problems
 from sottovoce.corpora.published import from_massive, from_slurp, is_massive, is_slurp
-from sottovoce.corpora.records import OUTSIDE, Utterance, check_bio, is_role, repair_bio
+from sottovoce.corpora.records import OUTSIDE, Blank, Utterance, check_bio, is_role, repair_bio
 from sottovoce.corpora.spans import Span, from_spans, spans_of, token_offsets
 from sottovoce.errors import InvalidInput
 
@@ -44,6 +44,8 @@ def accept(record: dict[str, Any], problems: Problems) -> Utterance:
         record = from_massive(record)
     elif is_slurp(record):
         record = from_slurp(record)
+    if problems.keep_empty and _is_empty(record):
+        return _empty(record)
     slots = record.get("slots")
     if problems.strict or not _is_texts(slots):
         return from_object(record)
@@ -51,6 +53,22 @@ def accept(record: dict[str, Any], problems: Problems) -> Utterance:
     utterance = from_object(record | {"slots": repaired})
     problems.repaired += repaired != slots
     return utterance
+
+
+def _is_empty(record: Mapping[str, Any]) -> bool:
+    text = record.get("text")
+    blank = text is None or (isinstance(text, str) and not text.strip())
+    return blank and "text" in record and not record.get("tokens")
+
+
+def _empty(record: Mapping[str, Any]) -> Utterance:
+    return Blank(
+        text=record.get("text") or "",
+        intent=_name(record, "intent"),
+        user=_user(record),
+        id=_name(record, "id"),
+        extra={key: value for key, value in record.items() if key not in (*KEYS, "entities")},
+    )
 
 
 def from_object(record: Mapping[str, Any]) -> Utterance:
@@ -108,7 +126,8 @@ def to_object(utterance: Utterance, *, spans: bool = False) -> dict[str, Any]:
     >>> to_object(u, spans=True)
     {'text': 'call mum!', 'entities': [{'start': 5, 'end': 8, 'type': 'who'}], 'id': '7'}
     """
-    check_tokens(utterance.tokens)
+    if not isinstance(utterance, Blank):
+        check_tokens(utterance.tokens)
     record = _spans_form(utterance) if spans else _tokens_form(utterance)
     # An empty user is written if a reader would otherwise take one from another key.
     if utterance.user or _user(utterance.extra):
@@ -157,11 +176,11 @@ def _tokens_form(utterance: Utterance) -> dict[str, Any]:
 
 def _spans_form(utterance: Utterance) -> dict[str, Any]:
     spans = spans_of(utterance)
-    record: dict[str, Any] = {
-        "text": utterance.text,
-        "entities": [span._asdict() for span in spans],
-    }
-    if from_spans(utterance.text, spans).tokens != utterance.tokens:
+    record: dict[str, Any] = {"text": utterance.text}
+    if spans:
+        record["entities"] = [span._asdict() for span in spans]
+    words = utterance.text.split() if not spans else from_spans(utterance.text, spans).tokens
+    if tuple(words) != utterance.tokens:
         record["tokens"] = list(utterance.tokens)
     if utterance.intent:
         record["intent"] = utterance.intent

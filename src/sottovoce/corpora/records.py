@@ -43,6 +43,14 @@ class Utterance:
             object.__setattr__(self, "text", " ".join(self.tokens))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blank(Utterance):
+    """A record without text, where a reader was asked to keep it (see `formats.read`)."""
+
+    tokens: tuple[str, ...] = ()
+    slots: tuple[str, ...] = ()
+
+
 def check_bio(slots: tuple[str, ...]) -> None:
     """Refuse labels that are not valid BIO: every I-x must follow a B-x or an I-x.
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from sottovoce.corpora.jsonl import dump_object, parse_object
 from sottovoce.corpora.lines import Problems, byte_lines, check_characters
 from sottovoce.corpora.objects import KEYS, accept, to_object
-from sottovoce.corpora.records import Utterance
+from sottovoce.corpora.records import Blank, Utterance
 from sottovoce.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ class Columns:
         {'day': '1', 'text': 'call mum', 'slots': ['O', 'B-who']}
         """
         record = dict(row)
+        has_text = self.name_of("text") in record
         found = {field: record.pop(self.name_of(field), None) for field in FIELDS}
         if extra := found.pop("extra"):
             for key, value in parse_object(str(extra)).items():
@@ -104,6 +105,8 @@ class Columns:
             # Empty strings are valid names, but empty text, tokens or labels count as absent.
             if value is not None and (value != "" or field in ("id", "user", "intent")):
                 record[field] = value
+        if has_text and not {"text", "tokens", "reference"} & {*record}:
+            record["text"] = None
         return record
 
     def row(self, utterance: Utterance) -> dict[str, Any]:
@@ -306,6 +309,8 @@ def _row(columns: Columns, utterance: Utterance, number: int) -> dict[str, Any]:
         row = columns.row(utterance)
         for cell in row.values():
             check_characters(cell if isinstance(cell, str) else "".join(cell))
+        if isinstance(utterance, Blank) and not utterance.text:
+            row[columns.name_of("text")] = None
     except InvalidInput as problem:
         raise InvalidInput(f"Cannot write utterance {number}: {problem}") from problem
     return row

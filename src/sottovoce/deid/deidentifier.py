@@ -21,6 +21,7 @@ from typing import Any, NoReturn, cast
 
 from sottovoce import _validate
 from sottovoce.corpora import OUTSIDE, Span, Utterance
+from sottovoce.corpora.records import Blank
 from sottovoce.corpora.spans import token_offsets
 from sottovoce.deid.detect import Combination, Detector, Evaluation, detector
 from sottovoce.deid.detect.detector import fingerprint, types_of, utterance_of
@@ -349,6 +350,10 @@ class Deidentifier:
             "random_numbers": self._source.stamp or "AES-CTR, keyed by the operating system",
         }
 
+    def released_name(self, purpose: str, name: str) -> str:
+        """A user or an id as it is released."""
+        return self.fields.released_name(purpose, name, self._names)
+
     def _setting(self, kind: str) -> Setting:
         return self.per_type.get(kind, self.setting)
 
@@ -442,11 +447,13 @@ class Deidentifier:
                 found.append((edges[number], edges[number + 1], kind, len(job.values), before))
                 job.values.append(text[first:last])
                 if job.mechanism.scoped:
-                    job.scopes.append(Scope(type=kind, user=utterance.user, document=utterance.id))
+                    job.scopes.append(_scope(kind, utterance))
         return found
 
     def _assembled(self, utterance: Utterance, pieces: Sequence[Piece]) -> Release:
         fields = self.fields.released(utterance, self._names)
+        if isinstance(utterance, Blank):
+            return Release(Blank(text=utterance.text, intent=utterance.intent, **fields), _SAME)
         tokens: Sequence[str] = utterance.tokens
         labels: Sequence[str] = utterance.slots
         text, offsets = utterance.text, _SAME
@@ -467,6 +474,11 @@ class Deidentifier:
             ),
             offsets,
         )
+
+
+def _scope(kind: str, utterance: Utterance) -> Scope:
+    document = getattr(utterance, "document", "") or utterance.id
+    return Scope(type=kind, user=utterance.user, document=document)
 
 
 def _batch(source: Iterator[Utterance], waits: Callable[[], bool]) -> list[Utterance]:

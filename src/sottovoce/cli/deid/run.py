@@ -25,12 +25,13 @@ from sottovoce.cli.shared.reading import (
     print_losses,
     reading_options,
 )
-from sottovoce.corpora import FORMATS
+from sottovoce.corpora import FORMATS, Reader
 from sottovoce.deid import Deidentifier, Fields, Setting
 from sottovoce.deid.detect.measuring import Measuring
 from sottovoce.deid.files.corpus_file import release_file
 from sottovoce.deid.files.fields import POLICIES
 from sottovoce.deid.files.manifest import WARNING
+from sottovoce.deid.files.nested import nested_reader
 from sottovoce.deid.files.shards import release_shards
 from sottovoce.deid.files.stream import release_stream
 from sottovoce.deid.replace.sources import SOURCES
@@ -158,6 +159,13 @@ from sottovoce.privacy.noise import NoiseSource
     help="How to release utterance ids.",
 )
 @click.option(
+    "--field",
+    multiple=True,
+    metavar="PATH",
+    help="Path of texts in JSON records, such as turns[].text; repeatable. Conversations "
+    "(messages, ShareGPT) are recognised.",
+)
+@click.option(
     "--keep", multiple=True, metavar="FIELD", help="Another field to release unchanged; repeatable."
 )
 @click.option("--drop-rest", is_flag=True, help="Drop all other fields.")
@@ -193,7 +201,7 @@ def run(
         for name in list(options)
         if name in ("source_format", "lenient", "line_limit") or name.endswith("_column")
     }
-    readers = [open_corpus(path, by_content=True, **reading) for path in _paths(source)]
+    readers = [_opened(path, options, reading) for path in _paths(source)]
     chosen_map = chosen_labels(labels)
     found = detection.detector(chosen_map)
     if "gold" in detection.name.split("+") and any(each.format == "text" for each in readers):
@@ -284,6 +292,11 @@ def run(
             click.echo(line, err=True)
     for reader in readers:
         print_losses(losses_of(reader))
+
+
+def _opened(path: str, options: Mapping[str, Any], reading: Mapping[str, Any]) -> Reader:
+    reader = open_corpus(path, by_content=True, **reading)
+    return nested_reader(reader, options["field"], options["keep"]) or reader
 
 
 def _paths(source: str) -> list[str]:

@@ -54,7 +54,8 @@ def open_corpus(
 ) -> Reader:
     """Open the corpus as the options specify.
 
-    With `by_content`, a format that the name does not tell is recognised from the first line.
+    With `by_content`, a format that the name does not tell is recognised from the first line, and
+    records without text are kept.
     """
     named = Columns(**{name.removesuffix("_column"): each for name, each in columns.items()})
     live = None
@@ -67,6 +68,7 @@ def open_corpus(
         columns=named,
         line_limit=line_limit,
         live=live,
+        keep_empty=by_content,
     )
 
 

@@ -22,8 +22,15 @@ from sottovoce.corpora import Columns, Reader, format_of, write
 from sottovoce.corpora.formats import TABLES
 from sottovoce.deid.deidentifier import Deidentifier
 from sottovoce.deid.files.manifest import Examples, describe_file, manifest, write_manifest
-from sottovoce.deid.files.workers import Track, release_in_parts, released_utterances
+from sottovoce.deid.files.nested import NestedReader
+from sottovoce.deid.files.workers import (
+    Track,
+    form_of,
+    release_in_parts,
+    released_utterances,
+)
 from sottovoce.errors import InvalidInput
+from sottovoce.io.atomic import output as output_file
 from sottovoce.io.run import PRIVATE, SUFFIX, Run
 
 RECORD = ".record.json"
@@ -64,7 +71,11 @@ def release_file(
             release_in_parts(deid, reader, hidden, chosen, shown, call=call, workers=workers)
         else:
             released = released_utterances(deid, track(reader), shown, call=call)
-            write(hidden, released, chosen, columns=columns)
+            if isinstance(reader, NestedReader):
+                with output_file(hidden) as stream:
+                    reader.write(stream, released, deid)
+            else:
+                write(hidden, released, form_of(reader, chosen), columns=columns)
         if deid.detector.name == "gold" and not deid.unit_counts.tokens:
             raise InvalidInput(
                 f"Expected private annotations in {reader.path}, got none in "

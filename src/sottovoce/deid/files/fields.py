@@ -42,10 +42,17 @@ class Fields:
     def released(self, utterance: Utterance, vault: Vault) -> dict[str, Any]:
         """The fields of the released utterance."""
         return {
-            "user": _name(utterance.user, self.user, vault, "user"),
-            "id": _name(utterance.id, self.id, vault, "id"),
+            "user": self.released_name("user", utterance.user, vault),
+            "id": self.released_name("id", utterance.id, vault),
             "extra": self._extra(utterance.extra) if utterance.extra else {},
         }
+
+    def released_name(self, purpose: str, name: str, vault: Vault) -> str:
+        """A user or an id as it is released; `purpose` is user or id."""
+        way = self.user if purpose == "user" else self.id
+        if not name or way == "drop":
+            return ""
+        return name if way == "keep" else vault.pseudonym(name, purpose)
 
     def _extra(self, extra: Mapping[str, Any]) -> dict[str, Any]:
         if not self.drop_rest:
@@ -80,9 +87,3 @@ class Fields:
             "keep": sorted(self.keep),
             "drop_rest": self.drop_rest,
         }
-
-
-def _name(name: str, way: str, vault: Vault, purpose: str) -> str:
-    if not name or way == "drop":
-        return ""
-    return name if way == "keep" else vault.pseudonym(name, purpose)

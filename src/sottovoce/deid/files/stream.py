@@ -20,7 +20,8 @@ from sottovoce.corpora.formats import TABLES
 from sottovoce.deid.deidentifier import Deidentifier
 from sottovoce.deid.files.corpus_file import record_name
 from sottovoce.deid.files.manifest import Examples, manifest, write_manifest
-from sottovoce.deid.files.workers import Track, released_utterances
+from sottovoce.deid.files.nested import NestedReader
+from sottovoce.deid.files.workers import Track, form_of, released_utterances
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import SUFFIX, Run
 
@@ -49,7 +50,11 @@ def release_stream(
         utterances = _until(stop, reader, output, track)
         released = released_utterances(deid, utterances, shown, waits=lambda: reader.waits)
         try:
-            FORMATS.get(chosen).write(cast(BinaryIO, output), released, columns)
+            if isinstance(reader, NestedReader):
+                reader.write(cast(BinaryIO, output), released, deid)
+            else:
+                form = FORMATS.get(form_of(reader, chosen))
+                form.write(cast(BinaryIO, output), released, columns)
             output.flush()
         except BrokenPipeError:
             output.close_pipe()

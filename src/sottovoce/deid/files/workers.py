@@ -17,6 +17,7 @@ from typing import Any
 from sottovoce.corpora import Reader, Utterance, write
 from sottovoce.deid.deidentifier import Deidentifier
 from sottovoce.deid.files.manifest import Examples
+from sottovoce.deid.files.nested import NestedReader
 from sottovoce.deid.statement.unit_counts import UnitCounts, random_numbers
 from sottovoce.errors import InvalidInput, SottovoceError
 
@@ -40,6 +41,12 @@ def released_utterances(
         yield released.utterance
 
 
+def form_of(reader: Reader, chosen: str) -> str:
+    """The format to write: JSONL that came as text stays text, rather than tokens."""
+    record = reader.first_record() if chosen == "jsonl" else {}
+    return "spans" if "text" in record and "tokens" not in record else chosen
+
+
 def release_in_parts(
     deid: Deidentifier,
     reader: Reader,
@@ -55,6 +62,7 @@ def release_in_parts(
     Temporary files are made in the folder of `output`.
     """
     _check(deid, reader, format)
+    format = form_of(reader, format)
     if call is None:
         (call,) = random_numbers(1)
     cuts = _cuts(Path(reader.path), workers)
@@ -95,6 +103,8 @@ def _check(deid: Deidentifier, reader: Reader, format: str) -> None:
             f"Expected uncompressed {', '.join(_BY_LINE)} for several workers, got {path.name}: "
             "use one worker, or release a folder of files."
         )
+    if isinstance(reader, NestedReader):
+        raise InvalidInput("Expected one worker for nested texts, got several.")
     if not path.is_file():
         raise InvalidInput("Expected a file for several workers, got a stream: use one worker.")
     if deid.is_reversible:

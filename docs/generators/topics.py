@@ -284,7 +284,8 @@ def service(data: Data) -> Rows:
             "requests per second": each["requests_per_second"],
             "median ms": each["p50_milliseconds"],
             "95th percentile ms": each["p95_milliseconds"],
-            "resident MiB after": each["rss_after_mebibytes"],
+            "attacked": "yes" if each["attacker"] else "no",
+            "resident MiB": each["rss_mebibytes"],
         }
         for each in data["rounds"]
     ]

@@ -1,10 +1,11 @@
 """Processes for the work of requests: each job can be killed, and none can hold up the others.
 
 - A job that reaches the time limit or takes too much memory is killed with its process.
-- Callers take turns: whoever sends a hundred requests waits behind whoever sends one.
-- A job that runs longer than a moment gets a lower priority and leaves its lane to the next one. At
-  most as many such jobs as there are lanes go on; beyond that, the caller with most of them loses
-  one.
+- The next job is of the caller who has used the least processor time lately: whoever sends a
+  hundred requests, or a long one, waits behind whoever sends a short one.
+- A job that has used a moment of processor time leaves its lane to the next one and goes on at a
+  lower priority. At most as many such jobs as there are lanes run at once, of different callers
+  first; the others are paused. If too many are paused, the caller with most of them loses one.
 """
 
 import asyncio
@@ -15,8 +16,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import weakref
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -30,8 +32,13 @@ from sottovoce.serve.settings import Settings
 from sottovoce.serve.work_process import LENGTH, frame, receive
 from sottovoce.serve.workers import Answer, Verb
 
-MOMENT = 0.5
-"""Seconds after which a job leaves its lane."""
+MOMENT = 0.2
+"""Seconds of processor time after which a job leaves its lane."""
+_LOOK_EVERY = 0.05
+_HALF_LIFE = 10.0
+"""Seconds after which half of the time that a caller has used is forgotten."""
+_MOST_SLOW = 8
+"""Long jobs per lane, running or paused."""
 _LOW_PRIORITY = 10
 _RECYCLE_AFTER = 250_000
 """Characters that a process reads before it is replaced: detectors cache words of requests."""
@@ -59,10 +66,21 @@ class _Process:
             pass
         return False
 
+    def seconds(self) -> float:
+        """Processor time that the process has used; where this is unknown, the time of day."""
+        try:
+            # The clock of another process, as clock_getcpuclockid(3) makes it.
+            return time.clock_gettime((~self.pid << 3) | 2)
+        except OSError:
+            return time.monotonic()
+
+    def signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
     def kill(self) -> None:
         """End the process; whoever waits for its answer sees its socket close."""
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+        self.signal(signal.SIGKILL)
 
     def discard(self) -> None:
         self.kill()
@@ -76,6 +94,8 @@ class _Job:
     caller: str
     answer: asyncio.Future[Answer]
     process: _Process | None = None
+    began: float = 0.0
+    charged: float = 0.0
     slow: bool = False
     started: bool = False
 
@@ -88,9 +108,12 @@ class Processes:
         self._plugins = plugins
         self._metrics = metrics
         self._lanes = settings.workers
-        self._waiting: OrderedDict[str, deque[_Job]] = OrderedDict()
+        self._waiting: dict[str, deque[_Job]] = {}
+        self._used: dict[str, float] = {}
+        self._used_at = 0.0
         self._running: list[_Job] = []
         self._idle: list[_Process] = []
+        self._looking: asyncio.Task[None] | None = None
         self._starting = threading.Lock()
         self._forker: tuple[subprocess.Popen[bytes], socket.socket] | None = None
         self._end: Callable[[], object] = _nothing
@@ -136,32 +159,49 @@ class Processes:
     # Scheduling.
 
     def _next(self) -> None:
-        """Start waiting jobs while lanes are free, one caller after the other."""
+        """Start waiting jobs while lanes are free."""
         while self._waiting and sum(not job.slow for job in self._running) < self._lanes:
-            caller, jobs = next(iter(self._waiting.items()))
-            job = jobs.popleft()
-            del self._waiting[caller]
-            if jobs:
-                self._waiting[caller] = jobs
+            caller = min(self._waiting, key=lambda each: self._used.get(each, 0.0))
+            job = self._waiting[caller].popleft()
+            if not self._waiting[caller]:
+                del self._waiting[caller]
             if not job.answer.done():
+                # A job costs at least this much, so that callers of short jobs take turns too.
+                self._charge(caller, 0.001)
+                if not self._running:
+                    self._looking = asyncio.get_running_loop().create_task(self._look())
                 self._running.append(job)
                 job.started = True
                 asyncio.get_running_loop().create_task(self._execute(job))
 
+    def _charge(self, caller: str, seconds: float) -> None:
+        now = time.monotonic()
+        faded = 0.5 ** ((now - self._used_at) / _HALF_LIFE)
+        self._used_at = now
+        self._used = {who: used * faded for who, used in self._used.items() if used > 1e-4}
+        self._used[caller] = self._used.get(caller, 0.0) + seconds
+
+    def _charge_for(self, job: _Job, process: _Process) -> None:
+        """Charge the caller with what the job has used since it was charged last."""
+        used = process.seconds()
+        self._charge(job.caller, used - job.charged)
+        job.charged = used
+
     async def _execute(self, job: _Job) -> None:
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(MOMENT, self._leave_lane, job)
         process, told = None, _DIED
         try:
             job.process = process = self._waiting_process() or await self._fork()
+            job.began = job.charged = process.seconds()
             await loop.sock_sendall(process.jobs, frame({"verb": job.verb, "body": job.body}))
             told = await _receive(loop, process.jobs)
         except (OSError, EOFError):
             pass  # Killed, by us or for lack of memory.
         finally:
-            timer.cancel()
             job.process = None
             if process is not None:
+                if told is not _DIED:
+                    self._charge_for(job, process)
                 self._release(
                     process, len(job.body), usable=told is not _DIED and "memory" not in told
                 )
@@ -169,20 +209,37 @@ class Processes:
         if not job.answer.done():
             _settle(job.answer, told)
 
-    def _leave_lane(self, job: _Job) -> None:
-        """The job has run for a moment: let others pass."""
-        job.slow = True
-        if job.process is not None:
-            with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, job.process.pid, _LOW_PRIORITY)
-        slow = [each for each in self._running if each.slow]
-        if len(slow) > self._lanes:
-            [(caller, _)] = Counter(each.caller for each in slow).most_common(1)
-            victim = next(each for each in slow if each.caller == caller)
+    async def _look(self) -> None:
+        """While jobs run, find those that have run for a moment, and let others pass."""
+        while self._running:
+            await asyncio.sleep(_LOOK_EVERY)
+            for job in self._running:
+                if job.process is None or not job.charged:
+                    continue
+                self._charge_for(job, job.process)
+                if not job.slow and job.charged - job.began > MOMENT:
+                    job.slow = True
+                    with suppress(OSError):
+                        os.setpriority(os.PRIO_PROCESS, job.process.pid, _LOW_PRIORITY)
+            self._share_out()
+            self._next()
+
+    def _share_out(self) -> None:
+        """Run as many long jobs as there are lanes, of different callers first; pause the rest."""
+        seen: Counter[str] = Counter()
+        ranked = []
+        for place, job in enumerate(each for each in self._running if each.slow):
+            ranked.append((seen[job.caller], place, job))
+            seen[job.caller] += 1
+        for number, (_, _, job) in enumerate(sorted(ranked, key=lambda each: each[:2])):
+            if job.process is not None:
+                job.process.signal(signal.SIGCONT if number < self._lanes else signal.SIGSTOP)
+        if len(ranked) > _MOST_SLOW * self._lanes:
+            [(caller, _)] = seen.most_common(1)
+            victim = next(job for _, _, job in reversed(ranked) if job.caller == caller)
             if not victim.answer.done():
                 victim.answer.set_exception(RequestError(503, _TOO_LONG))
             self._forget(victim)
-        self._next()
 
     def _forget(self, job: _Job) -> None:
         """Take the job off the lists, and kill its process if it is still at work."""
@@ -195,6 +252,8 @@ class Processes:
             self._running.remove(job)
             if job.process is not None:
                 job.process.kill()
+            if job.slow:
+                self._share_out()
             self._next()
 
     def _waiting_process(self) -> _Process | None:

@@ -69,6 +69,7 @@ def main(descriptor: int) -> None:
     except (SottovoceError, OSError) as problem:
         control.sendall(frame({"problem": str(problem)}))
         return
+    resources.warm_up()
     control.sendall(frame({"loaded": vars(resources.loaded)}))
     # Objects that exist now are shared by all workers: do not touch them for garbage collection.
     gc.collect()

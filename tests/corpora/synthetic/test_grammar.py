@@ -1,5 +1,6 @@
 import pytest
 
+from sottovoce.corpora.synthetic import grammar
 from sottovoce.corpora.synthetic.grammar import ABSENT, Phrase, expand
 from sottovoce.errors import InvalidInput
 
@@ -48,3 +49,19 @@ def test_holes_may_be_glued() -> None:
 def test_slips_of_the_pen_are_named(template: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         expand(template)
+
+
+def test_a_part_is_parsed_once_however_often_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    reading = grammar._Reader.read
+
+    def counted(self: grammar._Reader) -> grammar.Choice:
+        parsed.append(self.template)
+        return reading(self)
+
+    monkeypatch.setattr(grammar._Reader, "read", counted)
+    # Each part has the one before it twice: 2**40 uses of the first.
+    parts = {"p0": "call"} | {f"p{n}": f"<p{n - 1}> (<p{n - 1}>)" for n in range(1, 41)}
+    choice = grammar.read("<p40> {who}", parts)
+    assert len(parsed) == 42
+    assert choice.holes() == {"who"}

@@ -67,15 +67,36 @@ class Choice(NamedTuple):
             words += [item] if isinstance(item, str) else item.draw(random)
         return words
 
-    def holes(self) -> set[str]:
-        """The names of all holes that a phrase may have."""
-        found = set[str]()
-        for item in (item for branch in self.branches for item in branch):
-            found.update(HOLE.findall(item) if isinstance(item, str) else item.holes())
-        return found
+    def holes(self, known: dict[int, set[str]] | None = None) -> set[str]:
+        """The names of all holes that a phrase may have; named parts are looked at once."""
+        known = {} if known is None else known
+        if id(self) not in known:
+            found = set[str]()
+            for item in (item for branch in self.branches for item in branch):
+                found.update(HOLE.findall(item) if isinstance(item, str) else item.holes(known))
+            known[id(self)] = found
+        return known[id(self)]
 
 
-def read(template: str, parts: Mapping[str, str] | None = None) -> Choice:
+class Parts:
+    """Named parts of templates, each parsed once, however often it is used."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._parsed: dict[str, Choice] = {}
+
+    def choice(self, name: str, inside: tuple[str, ...]) -> Choice:
+        """The part of a name, used inside other parts."""
+        if name not in self._texts:
+            raise InvalidInput(f"Expected a part named {name!r}, found none.")
+        if name in inside:
+            raise InvalidInput(f"Expected parts that do not contain themselves, got <{name}>.")
+        if name not in self._parsed:
+            self._parsed[name] = _Reader(self._texts[name], self, (*inside, name)).read()
+        return self._parsed[name]
+
+
+def read(template: str, parts: Mapping[str, str] | Parts | None = None) -> Choice:
     """The tree of a template.
 
     >>> read("call {contact} (now)")
@@ -85,7 +106,7 @@ def read(template: str, parts: Mapping[str, str] | None = None) -> Choice:
     Traceback (most recent call last):
     sottovoce.errors.InvalidInput: Expected parts that do not contain themselves, got <a>.
     """
-    return _Reader(template, parts or {}).read()
+    return _Reader(template, parts if isinstance(parts, Parts) else Parts(parts or {})).read()
 
 
 def expand(lines: str, parts: Mapping[str, str] | None = None) -> Weighted:
@@ -103,9 +124,10 @@ def expand(lines: str, parts: Mapping[str, str] | None = None) -> Weighted:
     """
     templates = [line.strip() for line in lines.splitlines() if line.strip()]
     weights = zipf(len(templates), LINES_SHIFT)
+    known = Parts(parts or {})
     phrases: Weighted = {}
     for template, weight in zip(templates, weights, strict=True):
-        for phrase, share in _phrases(read(template, parts), template).items():
+        for phrase, share in _phrases(read(template, known), template).items():
             phrases[phrase] = phrases.get(phrase, 0.0) + share * weight / sum(weights)
     return phrases
 
@@ -141,9 +163,7 @@ def _join(left: Weighted, right: Weighted, template: str) -> Weighted:
 class _Reader:
     """Recursive-descent parser of one template."""
 
-    def __init__(
-        self, template: str, parts: Mapping[str, str], inside: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, template: str, parts: Parts, inside: tuple[str, ...] = ()) -> None:
         if glued := _GLUED.search(template):
             raise InvalidInput(f"Expected a space inside {glued[0]!r} in template {template!r}.")
         self.template = template
@@ -179,14 +199,7 @@ class _Reader:
                 )
             return Choice(branches, optional=symbol == "(")
         if symbol.startswith("<"):
-            return self._part(symbol[1:-1])
+            return self.parts.choice(symbol[1:-1], self.inside)
         if not _WORD.fullmatch(symbol):
             raise InvalidInput(f"Expected a plain lower-case word, got {symbol!r}.")
         return symbol
-
-    def _part(self, name: str) -> Choice:
-        if name not in self.parts:
-            raise InvalidInput(f"Expected a part named {name!r}, found none.")
-        if name in self.inside:
-            raise InvalidInput(f"Expected parts that do not contain themselves, got <{name}>.")
-        return _Reader(self.parts[name], self.parts, (*self.inside, name)).read()

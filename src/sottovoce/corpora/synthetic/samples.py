@@ -32,7 +32,7 @@ from sottovoce import _validate
 from sottovoce.corpora.records import OUTSIDE, Utterance
 from sottovoce.corpora.synthetic.carriers import agree
 from sottovoce.corpora.synthetic.draws import zipf
-from sottovoce.corpora.synthetic.grammar import HOLE, LINES_SHIFT, Choice, read
+from sottovoce.corpora.synthetic.grammar import HOLE, LINES_SHIFT, Choice, Parts, read
 from sottovoce.corpora.synthetic.kinds import KINDS, PARTS
 from sottovoce.corpora.synthetic.lexicon import LEXICONS, LISTS_SHIFT, lexicon
 from sottovoce.errors import InvalidInput
@@ -50,7 +50,7 @@ class Lines:
     weights: tuple[float, ...]
 
     @classmethod
-    def of(cls, given: object, parts: Mapping[str, str], shift: float) -> "Lines":
+    def of(cls, given: object, parts: Parts, shift: float) -> "Lines":
         """Templates from a string with one per line, or from a list."""
         each = given.splitlines() if isinstance(given, str) else given
         if not isinstance(each, list) or not all(isinstance(line, str) for line in each):
@@ -69,7 +69,8 @@ class Lines:
         raise InvalidInput("Expected templates with words, got optional parts only.")
 
     def holes(self) -> set[str]:
-        return set().union(*(template.holes() for template in self.templates))
+        known: dict[int, set[str]] = {}
+        return set().union(*(template.holes(known) for template in self.templates))
 
 
 class Samples:
@@ -95,9 +96,10 @@ class Samples:
         if not grammar.get("intents"):
             raise InvalidInput("Expected at least one table such as [intents.call], got none.")
         parts, shared = (_texts(name, grammar.get(name, {})) for name in ("parts", "slots"))
-        kinds = _KindsOfValues(grammar.get("values", {}), parts)
+        parsed = Parts(parts)
+        kinds = _KindsOfValues(grammar.get("values", {}), parsed)
         self._intents = {
-            name: _Intent(name, given, shared, parts, kinds)
+            name: _Intent(name, given, shared, parsed, kinds)
             for name, given in grammar["intents"].items()
         }
         self._weights = [intent.weight for intent in self._intents.values()]
@@ -133,7 +135,7 @@ def _texts(what: str, table: Mapping[str, object]) -> dict[str, str]:
 class _KindsOfValues:
     """The values of each kind, from the grammar or from the built-in domains; parsed once."""
 
-    def __init__(self, own: Mapping[str, object], parts: Mapping[str, str]) -> None:
+    def __init__(self, own: Mapping[str, object], parts: Parts) -> None:
         self._own, self._parts = own, parts
         self._known: dict[str, Lines] = {}
 
@@ -144,7 +146,7 @@ class _KindsOfValues:
                 for name in lines.holes():
                     _validate.one_of(f"a hole in the values of {kind}", name, LEXICONS)
             elif kind in KINDS:
-                self._known[kind] = Lines.of(KINDS[kind].grammar, PARTS, LISTS_SHIFT)
+                self._known[kind] = Lines.of(KINDS[kind].grammar, Parts(PARTS), LISTS_SHIFT)
             else:
                 raise InvalidInput(
                     f"Expected the kind {kind!r} of slot {slot} in [values], got none."
@@ -160,7 +162,7 @@ class _Intent:
         name: str,
         given: Mapping[str, Any],
         shared: Mapping[str, str],
-        parts: Mapping[str, str],
+        parts: Parts,
         kinds: _KindsOfValues,
     ) -> None:
         weight = given.get("weight", 1)

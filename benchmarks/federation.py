@@ -57,7 +57,7 @@ def main() -> None:
         caps=Caps(float(SAID * given.rounds)),
     ).calibrated(epsilon=8.0, rounds=given.rounds)
     ledger = ledger_for(plan)
-    server = server_for(vocabulary, plan, ledger=ledger)
+    server = server_for(vocabulary, plan, ledger=ledger, minimum_clients=5)
     cumulative = np.cumsum(unigram)
     clients = [ZipfClient(place, cumulative) for place in range(given.clients)]
     start = time.perf_counter()

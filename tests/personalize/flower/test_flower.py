@@ -295,31 +295,60 @@ def wait_for_port(port: int, process: "subprocess.Popen[bytes]") -> None:
     pytest.fail("Flower's SuperLink did not start within two minutes")
 
 
-def test_on_a_real_superlink(settings: FederationSettings, tmp_path: Path) -> None:
+def hidden(folder: Path) -> list[str]:
+    """A command prefix under which the folder is empty, or nothing where that is not allowed."""
+    tool = shutil.which("unshare")
+    hide = [tool or "", "--mount", "--map-root-user", "--", "sh", "-c"]
+    script = 'mount -t tmpfs none "$0" && exec "$@"'
+    tried = [*hide, script, str(folder), "true"]
+    if tool is None or subprocess.run(tried, capture_output=True, check=False).returncode:
+        return []
+    return [*hide, script, str(folder)]
+
+
+def test_five_devices_on_a_real_superlink(tmp_path: Path) -> None:
+    # Every device has a home of its own, and nobody but the server sees the server's folder.
     tools = {
         name: shutil.which(name, path=str(Path(sys.executable).parent))
         for name in ("flower-superlink", "flower-supernode", "flwr")
     }
     if not all(tools.values()):
         pytest.skip("the commands of Flower are not beside this Python")
-    settings = replace(settings, nodes=2, rounds=1)
-    port, *node_ports = free_ports(3)
+    place = tmp_path / "server"
+    place.mkdir()
+    WORDS.save(place / "vocabulary.json")
+    plan = PLAN.calibrated(epsilon=1.0, rounds=1)
+    settings = FederationSettings(
+        vocabulary=str(place / "vocabulary.json"),
+        output=str(place / "out"),
+        plan=plan.to_json(),
+        nodes=5,
+        rounds=1,
+        minimum_clients=5,
+        timeout=240,
+    )
+    port, *node_ports = free_ports(6)
     environment = {
-        **os.environ, **QUIET, "FLWR_HOME": str(tmp_path / "home"),
+        **os.environ, **QUIET, "FLWR_HOME": str(place / "home"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
     }  # fmt: skip
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home/config.toml").write_text(
+    (place / "home").mkdir()
+    (place / "home/config.toml").write_text(
         '[superlink]\ndefault = "lo"\n[superlink.lo]\n'
         f'address = "127.0.0.1:{port}"\ninsecure = true\n'
     )
-    app = write_app(tmp_path / "app", settings)
+    app = write_app(place / "app", settings)
+    prefix = hidden(place)
     with ExitStack() as stack:
 
-        def start(*command: object) -> "subprocess.Popen[bytes]":
-            log = stack.enter_context((tmp_path / "log").open("ab"))
+        def start(*command: object, home: Path) -> "subprocess.Popen[bytes]":
+            log = stack.enter_context((home / "log").open("ab"))
             process = subprocess.Popen(
-                list(map(str, command)), env=environment, stdout=log, stderr=log, cwd=tmp_path
+                list(map(str, command)),
+                env={**environment, "FLWR_HOME": str(home), "HOME": str(home)},
+                stdout=log,
+                stderr=log,
+                cwd=home,
             )
             stack.callback(process.wait)
             stack.callback(process.terminate)
@@ -327,24 +356,31 @@ def test_on_a_real_superlink(settings: FederationSettings, tmp_path: Path) -> No
 
         link = start(
             tools["flower-superlink"], "--insecure", "--disable-runtime-dependency-installation",
-            "--host", "127.0.0.1", "--port", port,
+            "--host", "127.0.0.1", "--port", port, home=place / "home",
         )  # fmt: skip
         wait_for_port(port, link)
-        for place, node_port in enumerate(node_ports):
+        for number, node_port in enumerate(node_ports):
+            home = tmp_path / f"device {number}"
+            home.mkdir()
+            write_nbest(home / "mine.jsonl", LISTS[number::5])
             start(
-                tools["flower-supernode"], "--insecure", "--superlink", f"127.0.0.1:{port}",
-                "--port", node_port, "--node-config", f"partition-id={place} num-partitions=2",
+                *prefix, tools["flower-supernode"], "--insecure", "--superlink",
+                f"127.0.0.1:{port}", "--port", node_port,
+                "--node-config", f'nbest="{home}/mine.jsonl" epsilon=1.0', home=home,
             )  # fmt: skip
         told = subprocess.run(
             [str(tools["flwr"]), "run", str(app), "lo"],
-            env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+            env=environment, cwd=place, capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
         assert told.returncode == 0, told.stdout + told.stderr
         result = Path(settings.output, "run.json")
         until = time.monotonic() + 300  # a loaded machine starts its tasks late
         while not result.exists() and time.monotonic() < until:
             time.sleep(0.2)
-        assert result.exists(), (tmp_path / "log").read_text()[-3000:]
+        logs = [path.read_text()[-2000:] for path in tmp_path.glob("*/**/log") if path.is_file()]
+        assert result.exists(), "\n".join(logs)
     assert "metrics" not in json.loads(result.read_text())
     rounds = Run(settings.output).private_part()["metrics"]["rounds"]
-    assert rounds == [{"sampled": 2, "accepted": 2, "refused": {}, "released": True}]
+    assert rounds == [{"sampled": 5, "accepted": 5, "refused": {}, "released": True}]
+    # Every device has its own encrypted log.
+    assert len(list(tmp_path.glob("device */mine.jsonl.device"))) == 5

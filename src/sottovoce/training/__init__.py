@@ -7,6 +7,8 @@ try:
     from sottovoce.training.distributed import Worker, join_workers, leave_workers
     from sottovoce.training.edpsgd.scaling import LayerScales
     from sottovoce.training.errors import WorkerLost
+    from sottovoce.training.loader import loader
+    from sottovoce.training.optimizers import Together
     from sottovoce.training.plan import ClippingStyle, Method, Plan
     from sottovoce.training.private import PrivateTraining
     from sottovoce.training.step import Step
@@ -21,8 +23,10 @@ __all__ = [
     "PrivateTraining",
     "Step",
     "TailAverage",
+    "Together",
     "Worker",
     "WorkerLost",
     "join_workers",
     "leave_workers",
+    "loader",
 ]

@@ -8,6 +8,7 @@ The units of a Poisson sample are assigned independently, so adding one moves no
 batch has a fixed size and is split evenly by position, so replacing a unit moves no other either.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -101,9 +102,10 @@ class Batches:
             units, group = units[mine], group[mine]
         if plan.contribution is MIXED:
             groups = [units[group == number] for number in np.unique(group)]
-            return self._means(groups) if plan.method is Method.EDP_SGD else self._packed(groups)
+            means = plan.method is Method.EDP_SGD
+            return self._means(groups, step) if means else self._packed(groups, step)
         if self._places is not None or plan.method is Method.TEXTBOOK:
-            return self._packed(list(units.reshape(-1, 1)))
+            return self._packed(list(units.reshape(-1, 1)), step)
         # Of nearly equal size: a small remainder costs a whole pass too.
         pieces = -(-len(units) // plan.virtual_batch)
         return [_singletons(part) for part in np.array_split(units, pieces)] if pieces else []
@@ -121,19 +123,28 @@ class Batches:
             return np.arange(len(units)) * count // len(units)
         return self._members.workers(count, step)[units]
 
-    def _examples(self, units: Indices) -> list[Indices]:
+    def _examples(self, units: Indices, step: int) -> list[Indices]:
         if self._places is None:
             return list(units.reshape(-1, 1))
-        return [self._places[unit] for unit in units]
+        return [self._capped(self._places[unit], unit, step) for unit in units]
 
-    def _packed(self, groups: Sequence[Indices]) -> list[Piece]:
+    def _capped(self, places: Indices, unit: int, step: int) -> Indices:
+        """At most `examples_per_user` of a user's examples, drawn without looking at them."""
+        most = self._plan.examples_per_user
+        if most is None or len(places) <= most:
+            return places
+        key = hashlib.blake2b(f"{step} {unit}".encode(), key=self._key.secret, digest_size=16)
+        draw = np.random.default_rng(int.from_bytes(key.digest(), "little"))
+        return np.sort(draw.choice(places, most, replace=False))
+
+    def _packed(self, groups: Sequence[Indices], step: int) -> list[Piece]:
         """Pack groups into pieces of at most `virtual_batch` examples, without splitting any."""
         limit = 1 if self._plan.method is Method.TEXTBOOK else self._plan.virtual_batch
         pieces: list[Piece] = []
         waiting: list[tuple[Indices, int]] = []
         size = 0
         for group in groups:
-            examples = np.concatenate(self._examples(group))
+            examples = np.concatenate(self._examples(group, step))
             if waiting and size + len(examples) > limit:
                 pieces.append(_piece(waiting))
                 waiting, size = [], 0
@@ -141,11 +152,11 @@ class Batches:
             size += len(examples)
         return [*pieces, _piece(waiting)] if waiting else pieces
 
-    def _means(self, groups: Sequence[Indices]) -> list[Piece]:
+    def _means(self, groups: Sequence[Indices], step: int) -> list[Piece]:
         """One group per worker; the mean of a large group is accumulated over several pieces."""
         pieces = []
         for own in groups:
-            examples = np.concatenate(self._examples(own))
+            examples = np.concatenate(self._examples(own, step))
             limit = self._plan.virtual_batch
             for start in range(0, len(examples), limit):
                 part = examples[start : start + limit]

@@ -37,6 +37,8 @@ class Plan:
     expected number of units per step. Their ratio is the sampling rate, and sums are divided by
     `batch_size`, not by the size of the sample. With `micro_batch` > 1, means over that many units
     are clipped instead of single units. `virtual_batch` is the number of examples per forward pass.
+    With the unit user, at most `examples_per_user` examples of a user are used, drawn anew at every
+    step; set it without looking at the data.
 
     >>> plan = Plan(population=60_000, batch_size=600, epochs=3, delta=1e-6)
     >>> plan.steps, plan.sampling_rate
@@ -58,6 +60,7 @@ class Plan:
     sampling: Sampling = Sampling.POISSON
     micro_batch: int = 1
     virtual_batch: int = VIRTUAL_BATCH
+    examples_per_user: int | None = None
     decay: Decay | Callable[[int], float] | tuple[float, ...] = Decay.NONE
     tau: float = 0.0
     workers: int = 1
@@ -80,6 +83,13 @@ class Plan:
             )
         _validate.at_least_one("virtual_batch", self.virtual_batch)
         _validate.at_least_one("micro_batch", self.micro_batch)
+        if self.examples_per_user is not None:
+            _validate.at_least_one("examples_per_user", self.examples_per_user)
+            if self.unit is not Unit.USER:
+                raise InvalidInput(
+                    "Expected examples_per_user with the unit user only, got the unit "
+                    f"{self.unit}: there, every example counts by itself."
+                )
         # Outside this range, noise or squared norms exceed float32.
         _validate.positive("clip_norm", self.clip_norm)
         _validate.between("clip_norm", self.clip_norm, 1e-15, 1e15)

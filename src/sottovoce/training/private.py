@@ -44,6 +44,7 @@ from sottovoce.training.clipping.gradients import (
     Gradient,
     OneByOneGradient,
     PlainGradient,
+    dense,
     trainable,
 )
 from sottovoce.training.clipping.styles import (
@@ -68,6 +69,7 @@ CHANGED_BETWEEN = (
     "a second optimiser, has changed them without clipping and noise. Remove it, or, if these "
     "changes are computed without private data, declare PrivateTraining(..., public_updates=True)."
 )
+PUBLIC_LOSS = "the public loss, whose gradient is added after the noise, uses no private data"
 PUBLIC_UPDATES = "changes of the weights between the steps were computed without private data"
 
 
@@ -78,6 +80,8 @@ class PrivateTraining:
     user), or only the number of examples. With a `ledger` file the accounting survives a crash.
     Buffers of the model must not change, except those named in `public_buffers`; weights must not
     change between steps, unless `public_updates=True` declares that no private data is used.
+    `public_loss()`, of public data only, is called at every step; its gradient is added after the
+    noise, at no cost.
 
     The neighbour check repeats passes, so the loop must do the same thing when it gets the same
     examples again: it may use the global generators of torch, Python and numpy, but state from one
@@ -101,16 +105,19 @@ class PrivateTraining:
         public_buffers: Collection[str] = (),
         own_randomness: bool = False,
         public_updates: bool = False,
+        public_loss: Callable[[], Tensor] | None = None,
     ) -> None:
         if type(plan) is not Plan:
             raise InvalidInput(f"Expected a Plan, got {type(plan).__name__}.")
         self._planned = replace(plan)  # a private copy, to detect changes
         self._own_randomness = own_randomness is True
         self._public_updates = public_updates is True
+        self._public_loss = public_loss
         self._plan, self._model, self._optimizer = plan, model, optimizer
         self._step = 0
         self._process = os.getpid()
         self._failed: str | None = None
+        self._told: tuple[object, float] | None = None
         self._closed = False
         self._current: Step | None = None
         self._worker = Worker.this()
@@ -158,6 +165,8 @@ class PrivateTraining:
         self._ledger.leave_uncovered(NOT_CHARGED)
         if not self._worker.alone:
             self._ledger.assume(SAME_EXAMPLES)
+        if public_loss is not None:
+            self._ledger.assume(PUBLIC_LOSS)
         self._begin_run()
 
     @property
@@ -233,6 +242,13 @@ class PrivateTraining:
         no = Verdict.NO_GUARANTEE
         return replace(guarantee, epsilon=math.inf, verdict=no, accountant="none", reasons=reasons)
 
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of everything released so far, for loggers; infinite without a guarantee."""
+        if self._told is None or self._told[0] != (self.step, self._failed):
+            self._told = (self.step, self._failed), self.guarantee().epsilon
+        return self._told[1]
+
     def _check_buffers(self) -> None:
         """Check the buffers of the current model, even after an earlier refusal."""
         private = self.plan.method is not Method.SGD
@@ -262,29 +278,33 @@ class PrivateTraining:
 
         `extra` (tensors, numbers, strings) holds the caller's state; `resume` returns it.
         """
+        save_checkpoint(path, self.state(extra))
+
+    def state(self, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The content of a checkpoint, for files of other tools."""
         self._ownership.check_buffers(values=True)
         if self.plan.method is not Method.SGD:
             self._check_between_steps()
         self._ledger.sync()
-        save_checkpoint(
-            path,
-            {
-                "sottovoce": __version__,
-                "model": self.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "step": self.step,
-                "alpha": list(self._scales.alpha),
-                "ledger": json.dumps(self._ledger.to_json()),
-                "extra": dict(extra or {}),
-            },
-        )
+        return {
+            "sottovoce": __version__,
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "alpha": list(self._scales.alpha),
+            "ledger": json.dumps(self._ledger.to_json()),
+            "extra": dict(extra or {}),
+        }
 
     def resume(self, path: Path | str) -> dict[str, Any]:
         """Continue from a checkpoint. Steps recorded after it stay spent and are not repeated.
 
         All workers resume together, from the same file or from files of the same step.
         """
-        state = load_checkpoint(path)
+        return self.restore(load_checkpoint(path))
+
+    def restore(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Continue from a `state`; see `resume`."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self._scales = LayerScales(self._scales.names, tuple(state["alpha"]), self._scales.layer_of)
@@ -498,8 +518,20 @@ class PrivateTraining:
         for parameter, total in zip(self._parameters, sums, strict=True):
             # Rounding to the parameter's precision after the noise is post-processing.
             parameter.grad = total.to(parameter.dtype)
+        self._add_public()
         with self._ownership.taking():
             self.optimizer.step()
+
+    def _add_public(self) -> None:
+        """Add the gradient of the public loss: after the noise, it costs nothing."""
+        if self._public_loss is None:
+            return
+        with torch.enable_grad():
+            loss = self._public_loss()
+        found = torch.autograd.grad(loss, self._parameters, allow_unused=True)
+        for parameter, gradient in zip(self._parameters, found, strict=True):
+            if gradient is not None and parameter.grad is not None:
+                parameter.grad += dense(gradient)
 
     def _check_current(self, step: Step) -> None:
         if step is not self._current:

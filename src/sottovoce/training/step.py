@@ -51,6 +51,14 @@ class Step:
         return self._size
 
     @property
+    def pieces(self) -> list[Tensor]:
+        """The examples of the pieces to come, for loaders that read ahead.
+
+        The loop over the step may get further ones, from the neighbour check.
+        """
+        return [piece.examples.clone() for piece in self._pieces]
+
+    @property
     def finished(self) -> bool:
         return self._finished
 

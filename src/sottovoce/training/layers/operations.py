@@ -197,6 +197,26 @@ def _prelu(use: Use, input: Tensor, weight: Tensor) -> Any:
     return torch.where(input > 0, input, own * input)
 
 
+@operation_for(functional.scaled_dot_product_attention)
+def _attention(
+    use: Use,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """A learned bias of the scores (relative positions), the same for all examples."""
+    if attn_mask is None or not use.shared(attn_mask) or not use.batched(query):
+        return NotImplemented
+    shape = (1,) * (query.dim() - attn_mask.dim()) + tuple(attn_mask.shape)
+    if use.shared(key) or use.shared(value) or shape[0] != 1 or query.dim() < 3:
+        return NotImplemented
+    own = copies(use.tape, attn_mask, (len(query), *shape[1:]))
+    return functional.scaled_dot_product_attention(query, key, value, own, *args, **kwargs)
+
+
 @operation_for(torch.cat, torch.concat, torch.concatenate)
 def _cat(use: Use, tensors: Any, dim: int = 0) -> Any:
     sizes = {len(t) for t in tensors}

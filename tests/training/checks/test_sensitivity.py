@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sottovoce.training import Plan, PrivateTraining
-from sottovoce.training.checks import neighbours
+from sottovoce.training.checks import neighbours, sensitivity
 from sottovoce.training.clipping import totals
 from sottovoce.training.errors import NeighbourCheckFailed
 from sottovoce.training.records.records import GroupWeights, Lookup
@@ -70,11 +70,14 @@ def test_checks_are_a_small_part_of_the_work() -> None:
 
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize(("dropout", "whole"), [(0.0, 32), (0.3, 32), (0.0, 1), (0.3, 1)])
 def test_large_tables_are_compared_by_rows(
-    tied: bool, sparse: bool, dropout: float, monkeypatch: pytest.MonkeyPatch
+    tied: bool, sparse: bool, dropout: float, whole: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In checks of few units, and of the whole piece."""
     monkeypatch.setattr(neighbours, "RARELY", 1)
+    monkeypatch.setattr(neighbours, "WHOLE", whole)
+    monkeypatch.setattr(sensitivity, "LARGE", CLASSES)
     monkeypatch.setattr(totals, "LARGE", CLASSES)
     torch.manual_seed(1)
     assert all(run(Tagger(tied=tied, sparse=sparse, dropout=dropout), 12))

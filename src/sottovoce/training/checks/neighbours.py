@@ -145,7 +145,7 @@ class NeighbourCheck:
         before = self._watched
         if before is not None and before.result is not None:
             # This piece is added to the sums that are still to be looked at.
-            before.result.sums = [total.clone() for total in before.result.sums]
+            self._sensitivity.keep(before.result)
         first = self._steps == 0 and before is None and len(piece.examples) > 0
         if not first or not self._gradient.by_group:
             yield

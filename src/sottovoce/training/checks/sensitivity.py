@@ -7,7 +7,7 @@ sum is compared with that gradient directly, which takes one pass less.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from sottovoce.training.batches import Piece
 from sottovoce.training.checks.ownership import foreign_leaf, refuse_hidden_graph
 from sottovoce.training.checks.randomness import Draws, OtherGenerators, frozen
 from sottovoce.training.clipping.gradients import ClippedGradient, check_losses, rows_or_all
-from sottovoce.training.clipping.totals import Tables, sum_dtype
+from sottovoce.training.clipping.totals import LARGE, Tables, sum_dtype
 
 # Units in a check that is not of a whole piece.
 FEW = 3
@@ -117,15 +117,16 @@ class Sensitivity:
             together = self._pass(part, frozen() if draws is None else draws.record(), others)
             yield together
             full = together.result
-        if bool(mine.all()):
-            moved = list(torch._foreach_mul(full.sums, float(full.divisor)))
-        else:
+        moved: list[Tensor] = []
+        if not bool(mine.all()):
             smaller = self._pass(part.without(removed), _again(draws, ~mine), others)
             yield smaller
-            # In the memory of the smaller one: each of these is as large as the model.
             moved, smaller.result.sums = smaller.result.sums, []
-            torch._foreach_sub_(moved, full.sums, alpha=float(full.divisor))
-            torch._foreach_neg_(moved)
+        # In the memory of the smaller one: each of these is as large as the model.
+        moved = [
+            _moved(total, full.divisor, moved[at] if moved else None)
+            for at, total in enumerate(full.sums)
+        ]
         full.sums = []
         if draws is None:
             # By itself it would draw the numbers of another place: its own loss among the others.
@@ -145,7 +146,7 @@ class Sensitivity:
         together = self._pass(part, draws.record(), others, only=chosen)
         yield together
         again = _again(draws, part.groups == chosen)
-        alone = self._plain_pass(part.only([chosen]), again, others, rows=self._tables.by_rows())
+        alone = self._plain_pass(part.only([chosen]), again, others)
         yield alone
         found = together.result
         return self._compare(found.sums, alone.result, found.clipped, float(found.norms[chosen]))
@@ -163,18 +164,18 @@ class Sensitivity:
         yield full
         limit = self._gradient.sensitivity
         sums = full.result.sums
-        size = moved = self._gradient.measure(sums) / limit
+        size = moved = self._gradient.measure(_values(sums)) / limit
         if few > 1:
             kept = torch.arange(few) < few - 1
             smaller = self._pass(self._one_group(part.examples[:-1]), _again(draws, kept), others)
             yield smaller
-            moved = self._gradient.measure(torch._foreach_sub(sums, smaller.result.sums)) / limit
+            apart = [_moved(a, 1, b) for a, b in zip(sums, smaller.result.sums, strict=True)]
+            moved = self._gradient.measure(_values(apart)) / limit
         # Clipped as a whole, it cannot be further. What may differ is what was clipped: the group
         # once more, after another, by a plain pass. A loop that remembers the other one shows.
         alone = self._plain_pass(part, _again(draws, torch.ones(few, dtype=torch.bool)), others)
         yield alone
-        apart = self._compare(sums, alone.result, limit)
-        return replace(apart, moved=max(size, moved / 2))
+        return replace(self._compare(sums, alone.result, limit), moved=max(size, moved / 2))
 
     def _one_group(self, examples: Tensor) -> Piece:
         units = len(examples) if self._gradient.averages else 1
@@ -194,9 +195,9 @@ class Sensitivity:
             yield again
             if not draws.aligned:
                 return False
-            torch._foreach_sub_(again.result.sums, first.result.sums)
-            apart = self._gradient.measure(again.result.sums) / self._gradient.sensitivity
-            if not apart <= self._allowed(first.result.clipped):
+            pairs = zip(first.result.sums, again.result.sums, strict=True)
+            apart = self._gradient.measure(_values(_moved(a, 1, b) for a, b in pairs))
+            if not apart / self._gradient.sensitivity <= self._allowed(first.result.clipped):
                 return False
         return True
 
@@ -238,6 +239,11 @@ class Sensitivity:
         gradient = self._gradient
         return Result(gradient.finish(), gradient.norms, gradient.clipped, gradient.divisor)
 
+    @staticmethod
+    def keep(result: Result) -> None:
+        """Before others are added to the same sums."""
+        result.sums = [_rows(total) if _large(total) else total.clone() for total in result.sums]
+
     def _pass(
         self,
         part: Piece,
@@ -272,11 +278,10 @@ class Sensitivity:
         randomness: AbstractContextManager[None],
         others: OtherGenerators,
         mine: Tensor | None = None,
-        rows: AbstractContextManager[None] | None = None,
     ) -> Trial:
         """The gradient of one group, as torch computes it without any of our rules.
 
-        The group is all of the part, or where it is `mine`. With `rows`, tables have sparse ones.
+        The group is all of the part, or where it is `mine`.
         """
 
         def backward(losses: Tensor) -> None:
@@ -298,7 +303,7 @@ class Sensitivity:
         @contextmanager
         def run() -> Iterator[None]:
             others.rewind()
-            with _without_onednn(), rows or nullcontext(), randomness:
+            with _without_onednn(), self._tables.by_rows(), randomness:
                 yield
             others.look()
 
@@ -320,6 +325,29 @@ def _without_onednn() -> Iterator[None]:
 def _values(tensors: Iterable[Tensor]) -> list[Tensor]:
     """The numbers of dense tensors, and of sparse ones that have every row once."""
     return [each.values() if each.is_sparse else each for each in tensors]
+
+
+def _large(total: Tensor) -> bool:
+    return total.dim() == 2 and total.numel() >= LARGE
+
+
+def _rows(table: Tensor) -> Tensor:
+    """A table as a sparse one: few rows of it were looked up."""
+    if table.is_sparse:
+        return table
+    places = torch.linalg.vector_norm(table, dim=1).nonzero().flatten()
+    return torch.sparse_coo_tensor(
+        places.unsqueeze(0), table[places], table.shape, check_invariants=False
+    ).coalesce()
+
+
+def _moved(total: Tensor, divisor: int, smaller: Tensor | None) -> Tensor:
+    """divisor * total - smaller, in the memory of the smaller one where that is dense."""
+    if smaller is None:
+        return total * divisor
+    if smaller.is_sparse:
+        return (_rows(total) * divisor - smaller).coalesce()
+    return smaller.neg_().add_(total, alpha=divisor)
 
 
 def _less(total: Tensor, gradient: Tensor, factor: float) -> Tensor:

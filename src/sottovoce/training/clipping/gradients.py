@@ -66,8 +66,8 @@ class ClippedGradient(Gradient, Protocol):
     def apart(self, only: int | None = None) -> Iterator[ClippedSums]:
         """Collect pieces into separate sums that are neither divided nor released.
 
-        With `only`, they hold what this group contributes, where several go through the model
-        together; those of large tables are then sparse.
+        Those of large tables are sparse. With `only`, they hold what this group contributes, where
+        several go through the model together.
         """
 
     def factors(self, gradients: Sequence[Tensor]) -> list[float]:
@@ -94,8 +94,7 @@ class _WithSums:
     @contextmanager
     def apart(self, only: int | None = None) -> Iterator[ClippedSums]:
         kept = self._sums, self._only, self.divisor
-        sums = ClippedSums() if only is None else SumsByRows()
-        self._sums, self._only, self.divisor = sums, only, 1
+        self._sums, self._only, self.divisor = SumsByRows(), only, 1
         try:
             yield self._sums
         finally:

@@ -446,7 +446,10 @@ class PrivateTraining:
             case Method.SGD:
                 return PlainGradient(self.model, plan.divisor)
             case Method.DP_SGD:
-                return ExactGradient(self.model, self._clipping(), plan.divisor)
+                repeatable = self._seed is not None
+                return ExactGradient(
+                    self.model, self._clipping(), plan.divisor, repeatable=repeatable
+                )
             case Method.TEXTBOOK | Method.EDP_SGD:
                 return OneByOneGradient(
                     self.model, self._scales, plan.clip_norm, plan.divisor,

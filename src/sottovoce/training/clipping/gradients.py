@@ -26,6 +26,7 @@ from sottovoce.training.clipping.styles import Clipping
 from sottovoce.training.clipping.totals import ClippedSums, SumsByRows, TableGradients, Tables
 from sottovoce.training.edpsgd.scaling import LayerScales
 from sottovoce.training.errors import UnsupportedLayer
+from sottovoce.training.kernel.backends import backends
 
 
 class Gradient(Protocol):
@@ -107,8 +108,12 @@ class ExactGradient(_WithSums):
     by_group = True
     averages = True
 
-    def __init__(self, model: nn.Module, clipping: Clipping, divisor: int) -> None:
+    def __init__(
+        self, model: nn.Module, clipping: Clipping, divisor: int, *, repeatable: bool = True
+    ) -> None:
+        """If it need not be `repeatable` to the last bit, products are computed the faster way."""
         self._keeper = BookKeeper(model)
+        self._repeatable = repeatable
         self._parameters = trainable(model)
         self._sums = ClippedSums(TableGradients())
         self._clipping = clipping
@@ -126,7 +131,8 @@ class ExactGradient(_WithSums):
     @contextmanager
     def piece(self, piece: Piece) -> Iterator[None]:
         groups = piece.groups if piece.count < len(piece.examples) else None
-        with self._keeper.record(groups, count=piece.count):
+        racing = backends.racing(allowed=not self._repeatable)
+        with racing, self._keeper.record(groups, count=piece.count):
             yield
 
     def backward(self, losses: Tensor, piece: Piece) -> None:

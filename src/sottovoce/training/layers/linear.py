@@ -7,12 +7,12 @@ Embedding, y_r = W[id_r]: only rows that were looked up receive a gradient.
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from sottovoce.training.kernel.backends import times
 from sottovoce.training.layers.registry import apply, empty_output, rule_for
 from sottovoce.training.records.tape import Tape, record_lookup, record_outer_product
 
@@ -46,13 +46,11 @@ class _Linear(Function):
 
 def _times(x: Tensor, matrix: Tensor, added: Tensor | None = None) -> Tensor:
     """x @ matrix + added, on the last dimension of x."""
-    out = empty_output((*x.shape[:-1], matrix.shape[1]), like=x)
-    rows, into = x.flatten(0, -2), out.flatten(0, -2)
-    if added is None:
-        torch.mm(rows, matrix, out=into)
-    else:
-        torch.addmm(added, rows, matrix, out=into)
-    return out
+    shape = (*x.shape[:-1], matrix.shape[1])
+    product = times(
+        x.flatten(0, -2), matrix, added, lambda: empty_output(shape, like=x).flatten(0, -2)
+    )
+    return product.view(shape)
 
 
 def linear(tape: Tape, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -37,6 +37,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from sottovoce.errors import InvalidInput
+from sottovoce.training.kernel.backends import Repeated, times
 from sottovoce.training.kernel.lstm import backward_steps, forward_steps
 from sottovoce.training.layers.registry import apply, rule_for
 from sottovoce.training.records.tape import Tape, record_outer_product
@@ -169,13 +170,13 @@ class _LSTM(Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         steps, sequences, _ = inputs.shape
         size = h_0.shape[-1]
-        gates = functional.linear(inputs, way.weight_ih, _sum(way.bias_ih, way.bias_hh))
+        gates = _rows_times(inputs, way.weight_ih.t(), _sum(way.bias_ih, way.bias_hh))
         if way.padding is not None:
             i, f, _, o = gates.chunk(4, -1)
             for gate, value in (i, -math.inf), (f, math.inf), (o, -math.inf):
                 gate.masked_fill_(way.padding, value)
             carried = way.padding.to(gates.dtype)
-        recurrent = way.weight_hh.t()
+        recurrent = Repeated(way.weight_hh.t(), sequences, steps)
         hidden = h_0.new_empty(steps + 1, sequences, size)
         cells = torch.empty_like(hidden)
         squashed = h_0.new_empty(steps, sequences, size)
@@ -184,7 +185,7 @@ class _LSTM(Function):
         make_step = forward_steps(gates, hidden, cells, squashed)
         for t in way.steps(steps):
             before, after = way.before(t), way.after(t)
-            gates[t].addmm_(hidden[before], recurrent)
+            recurrent.add_to(gates[t], hidden[before])
             make_step(t, before, after)
             if way.padding is not None:
                 hidden[after].addcmul_(carried[t], hidden[before])
@@ -201,16 +202,22 @@ class _LSTM(Function):
         carried = None if way.padding is None else way.padding.to(gates.dtype)
         gradients = torch.empty_like(gates)
         dh, dc = (x.clone(memory_format=torch.contiguous_format) for x in (h_n, c_n))
+        recurrent = Repeated(way.weight_hh, gates.shape[1], len(inputs))
         make_step = backward_steps(gates, cells, squashed, outer, gradients)
         for t in reversed(way.steps(len(inputs))):
             make_step(t, way.before(t), dh, dc)
-            later, dh = dh, torch.mm(gradients[t], way.weight_hh)
+            later, dh = dh, recurrent.of(gradients[t])
             if carried is not None:
                 dh.addcmul_(carried[t], later)
         way.record(way.weight_ih, (way.bias_ih, way.bias_hh), inputs, gradients)
         way.record(way.weight_hh, (), way.every_state_before(hidden), gradients)
-        upstream = gradients @ way.weight_ih if ctx.needs_input_grad[0] else None
+        upstream = _rows_times(gradients, way.weight_ih) if ctx.needs_input_grad[0] else None
         return upstream, dh, dc, None, None
+
+
+def _rows_times(x: Tensor, matrix: Tensor, added: Tensor | None = None) -> Tensor:
+    """x @ matrix + added, for all steps at once."""
+    return times(x.flatten(0, 1), matrix, added).view(*x.shape[:2], matrix.shape[1])
 
 
 def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:

@@ -30,6 +30,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from sottovoce.training.kernel.backends import times
 from sottovoce.training.records.grouping import GramCache, Grouping, identity, norm_dtype, pair_sums
 
 
@@ -225,7 +226,7 @@ class OuterProduct:
         else:
             a, b = weights.clean_examples(a), weights.scale(b)
             bias = _matrix(b, like=b).sum(0) if self.biases else b.new_empty(0)
-        weight = torch.mm(_matrix(b, like=b).t(), _matrix(a, like=b))
+        weight = times(_matrix(b, like=b).t(), _matrix(a, like=b))
         return weight.view(self.shape), *(bias.clone() for _ in range(self.biases))
 
 

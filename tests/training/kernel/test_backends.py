@@ -54,10 +54,13 @@ def test_products_are_those_of_torch(
 
 
 @onednn
-@pytest.mark.parametrize("kind", ["linear", "lstm"])
+@pytest.mark.parametrize("kind", ["linear", "lstm", "in place"])
 def test_gradients_and_norms_by_either(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(1)
-    layer = nn.Linear(6, 10) if kind == "linear" else nn.LSTM(6, 10, 2, batch_first=True)
+    layer: nn.Module = nn.LSTM(6, 10, 2, batch_first=True)
+    if kind != "lstm":
+        after = nn.ReLU(inplace=True) if kind == "in place" else nn.Identity()
+        layer = nn.Sequential(nn.Linear(6, 10), after)
     x = torch.randn(5, 8, 6)
     found = []
     for margin in (1e9, 0.0):

@@ -7,6 +7,7 @@ Embedding, y_r = W[id_r]: only rows that were looked up receive a gradient.
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
@@ -50,7 +51,9 @@ def _times(x: Tensor, matrix: Tensor, added: Tensor | None = None) -> Tensor:
     product = times(
         x.flatten(0, -2), matrix, added, lambda: empty_output(shape, like=x).flatten(0, -2)
     )
-    return product.view(shape)
+    # Not a view for autograd, so that it may be changed in place.
+    outputs: Tensor = torch.ops.aten._unsafe_view(product, shape)
+    return outputs
 
 
 def linear(tape: Tape, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

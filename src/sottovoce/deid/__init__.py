@@ -10,6 +10,7 @@ from sottovoce.deid.detect import DETECTORS, detector, evaluate
 from sottovoce.deid.detect.labels import MAPPINGS, TYPES, LabelMap, mapping, read_labels
 from sottovoce.deid.files.alignment import Offsets, Replacement
 from sottovoce.deid.files.fields import Fields
+from sottovoce.deid.guard import Guard
 from sottovoce.deid.replace import Surrogates, Vault, public_surrogates, read_surrogates
 from sottovoce.deid.replace.sources import SOURCES
 from sottovoce.deid.replace.strategies import STRATEGIES, Fit, Resources, Setting, Strategy
@@ -24,6 +25,7 @@ __all__ = [
     "Deidentifier",
     "Fields",
     "Fit",
+    "Guard",
     "LabelMap",
     "Offsets",
     "Release",

@@ -12,6 +12,7 @@ from sottovoce import __version__
 from sottovoce.serve.auth import OPEN, KnownHosts, SafeHeaders, TokenRequired
 from sottovoce.serve.deidentify import OFFERED, OFFERED_STRATEGIES, PER_CALL, deidentify_router
 from sottovoce.serve.epsilon import epsilon_router
+from sottovoce.serve.guard import guard_router
 from sottovoce.serve.jobs import Resources
 from sottovoce.serve.limits import BodyLimit, HeadAsGet, JsonOnly
 from sottovoce.serve.logs import RequestLog
@@ -122,7 +123,8 @@ def create_app(
 
     >>> app = create_app(Settings(detector="patterns"), in_process=True)
     >>> sorted(path for path in app.openapi()["paths"])
-    ['/about', '/deidentify', '/epsilon', '/healthz', '/metrics', '/parse', '/readyz', '/rescore']
+    ['/about', '/deidentify', '/epsilon', '/guard', '/healthz', '/metrics', '/parse', '/readyz',
+     '/rescore', '/restore']
     """
     metrics = Metrics()
     workers: Workers
@@ -149,6 +151,7 @@ def create_app(
         lifespan=lifespan,
     )
     app.include_router(deidentify_router(workers))
+    app.include_router(guard_router(workers))
     app.include_router(parse_router(workers, loaded=workers.loaded.parse))
     app.include_router(rescore_router(workers, loaded=workers.loaded.rescore))
     app.include_router(epsilon_router(workers))

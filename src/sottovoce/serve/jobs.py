@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sottovoce.serve.deidentify import DeidentifyRequest, Detectors, deidentified
 from sottovoce.serve.epsilon import EpsilonRequest, epsilon_of
+from sottovoce.serve.guard import GuardRequest, RestoreRequest, brought_back, guarded
 from sottovoce.serve.limits import Deadline
 from sottovoce.serve.parse import Predict, load_parser, parsed
 from sottovoce.serve.requests import Texts
@@ -49,6 +50,12 @@ class Resources:
                 rescorer, RescoreRequest.model_validate_json(body), deadline
             ),
             Verb.EPSILON: lambda body, _: epsilon_of(EpsilonRequest.model_validate_json(body).root),
+            Verb.GUARD: lambda body, deadline: guarded(
+                detectors, GuardRequest.model_validate_json(body), deadline
+            ),
+            Verb.RESTORE: lambda body, deadline: brought_back(
+                RestoreRequest.model_validate_json(body), deadline
+            ),
         }
 
     def warm_up(self) -> None:

@@ -28,6 +28,8 @@ class Verb(StrEnum):
     PARSE = "parse"
     RESCORE = "rescore"
     EPSILON = "epsilon"
+    GUARD = "guard"
+    RESTORE = "restore"
 
 
 class Workers(Protocol):

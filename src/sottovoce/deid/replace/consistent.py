@@ -18,14 +18,11 @@ from sottovoce.deid.replace.forms import canonical, gender, match_case
 from sottovoce.deid.replace.lists import LANGUAGES, listed
 from sottovoce.deid.replace.mechanism import Cost, Scope, source_cost
 from sottovoce.deid.replace.numbers import canonical_symbols, rewritten, symbols
+from sottovoce.deid.replace.placeholders import EQUALITY
 from sottovoce.deid.replace.surrogates import Surrogates
 from sottovoce.deid.replace.vault import Vault
 from sottovoce.privacy.noise import NoiseSource
 
-EQUALITY = (
-    "equal values have equal surrogates, so a change to a single occurrence is always visible; "
-    "what holds is the guarantee for renaming a value everywhere"
-)
 _MEN, _WOMEN = "mr mister sir herr señor don", "mrs ms miss madam frau señora doña"
 _TITLES = frozenset(f"{_MEN} {_WOMEN} dr doctor prof professor".split())
 _ROMANCE = "de la del las los di da do dos du le el y e"

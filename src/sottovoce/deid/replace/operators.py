@@ -17,9 +17,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 from sottovoce import _validate
-from sottovoce.deid.replace.consistent import EQUALITY
 from sottovoce.deid.replace.forms import canonical
 from sottovoce.deid.replace.mechanism import Cost, Scope
+from sottovoce.deid.replace.placeholders import EQUALITY
 from sottovoce.deid.replace.vault import Vault
 from sottovoce.errors import InvalidInput
 from sottovoce.privacy.noise import NoiseSource

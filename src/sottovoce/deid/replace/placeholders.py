@@ -4,7 +4,9 @@ With p = 1 the output is independent of the value. With p < 1 a kept value is ne
 another input, so a reader who sees it knows it is real: epsilon is infinite for any p < 1.
 """
 
-from collections.abc import Sequence
+import re
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -74,6 +76,77 @@ class Placeholder:
 
     def to_json(self) -> dict[str, Any]:
         return {"mechanism": "placeholder", "text": self.text, "p": self.p}
+
+
+EQUALITY = (
+    "equal values have equal surrogates, so a change to a single occurrence is always visible; "
+    "what holds is the guarantee for renaming a value everywhere"
+)
+NUMBERED = re.compile(r"<([\w-]{1,64})_([1-9][0-9]{0,5})>")
+"""A numbered placeholder, such as <PER_1>."""
+
+
+class Numbering:
+    """The numbered placeholders of one conversation, and the values behind them; thread-safe.
+
+    >>> numbering = Numbering()
+    >>> numbering.placeholder("PER", "Maria"), numbering.placeholder("PER", "Maria")
+    ('<PER_1>', '<PER_1>')
+    """
+
+    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[str, str] = {}
+        self._names: dict[tuple[str, str], str] = {}
+        self._last: dict[str, int] = {}
+        for name, value in (values or {}).items():
+            found = NUMBERED.fullmatch(name)
+            if found is None:
+                raise InvalidInput(f"Expected a placeholder such as <PER_1>, got {name[:40]!r}.")
+            self._values[name] = value
+            self._names[found[1], value] = name
+            self._last[found[1]] = max(self._last.get(found[1], 0), int(found[2]))
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The value behind each placeholder; as private as the text."""
+        with self._lock:
+            return dict(self._values)
+
+    def placeholder(self, kind: str, value: str) -> str:
+        """The placeholder of a value, the same whenever it occurs."""
+        label = re.sub(r"[^\w-]", "-", kind)[:64]
+        with self._lock:
+            name = self._names.get((label, value))
+            if name is None:
+                self._last[label] = self._last.get(label, 0) + 1
+                name = f"<{label}_{self._last[label]}>"
+                if not NUMBERED.fullmatch(name):
+                    raise InvalidInput(f"Expected fewer values of {kind} in one conversation.")
+                self._names[label, value] = name
+                self._values[name] = value
+            return name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbered:
+    """Replaces values by numbered placeholders: equal values are seen to be equal."""
+
+    kind: str
+    numbering: Numbering
+    whole: bool = True
+    scoped: ClassVar[bool] = False
+
+    def replace(
+        self, values: Sequence[str], scopes: Sequence[Scope], source: NoiseSource
+    ) -> list[str]:
+        return [self.numbering.placeholder(self.kind, value) for value in values]
+
+    def cost(self) -> Cost:
+        return Cost(why_none=EQUALITY)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"mechanism": "numbered placeholder"}
 
 
 def exemplar(kind: str) -> str:

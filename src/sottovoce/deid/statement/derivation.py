@@ -21,6 +21,7 @@ from sottovoce.deid.replace import (
 )
 from sottovoce.deid.replace.mechanism import SAME_CASE
 from sottovoce.deid.replace.operators import Encrypt, Hash
+from sottovoce.deid.replace.placeholders import Numbered
 from sottovoce.deid.replace.strategies import Setting
 from sottovoce.deid.replace.third_party import ThirdParty
 from sottovoce.deid.statement.facts import ReplacedValues
@@ -42,7 +43,7 @@ _IDENTITY = (
     "one release are different utterances), and a user by one name"
 )
 _MEASURED = "the evaluation itself: the share of private values that are missed is stated"
-_KEYED = (Consistent, ConsistentNumbers, Hash, Encrypt)
+_KEYED = (Consistent, ConsistentNumbers, Hash, Encrypt, Numbered)
 """Mechanisms that are consistent by a secret key."""
 _UNFOUND = "values not found"
 

@@ -13,10 +13,9 @@ from sottovoce.corpora.wordvectors import WordVectors
 from sottovoce.nlu.encoders.base import Encoded, Encoder, Prepared, prefix_mask
 from sottovoce.nlu.encoders.bert import Bert
 from sottovoce.nlu.encoders.clc import Clc, ClcShape
-from sottovoce.nlu.encoders.tuning import tune
+from sottovoce.nlu.encoders.tuning import tune, tuning_of
 from sottovoce.nlu.encoders.whitening import Readout
 from sottovoce.nlu.encoders.words import Words, words_of_vectors
-from sottovoce.nlu.fit.factory import tuning_of
 from sottovoce.nlu.fit.recipes import ModelKind, readout_recipe
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.schema import Schema

@@ -130,7 +130,10 @@ def test_split_says_the_shares(run_cli: RunCli, tmp_path: Path, calls: Path) -> 
     assert result.exit_code == 0
     assert result.stdout.startswith("Wrote train 2")
     again = run_cli("corpus", "split", calls, "-o", tmp_path, "--ratios", "80:10:10")
-    assert again == result
+    assert again.exit_code == 2
+    assert "name another folder, or add --force" in again.stderr
+    forced = run_cli("corpus", "split", calls, "-o", tmp_path, "--ratios", "80:10:10", "--force")
+    assert forced == result
 
 
 def test_split_warns_of_an_empty_part(run_cli: RunCli, tmp_path: Path) -> None:

@@ -99,7 +99,9 @@ def test_declared_labels_and_population(run_cli: RunCli, data: Path, tmp_path: P
     ("options", "sentence"),
     [
         (("--method", "dp-sgd", "--epsilon", 3, "--noise-multiplier", 1), "got both: set one"),
-        (("--epsilon", 3), "Expected a private method for an epsilon, got sgd"),
+        (("--method", "sgd", "--epsilon", 3), "Expected a private method for an epsilon, got sgd"),
+        (("--method", "edp-sgd", "--epsilon", 3), "Use --method dp-sgd"),
+        (("--model", "bert", "--tuning", "half"), "Expected the tuning frozen, last-K"),
         (("--method", "edp-sgd", "--as-printed", "--epsilon", 3), "as printed, got an epsilon"),
         (("--labels", "LABELS", "--public-labels"), "Expected --labels or --public-labels"),
         (("--method", "edp-sgd", "--as-printed", "--canaries", 3), "an even number of canaries"),

@@ -145,10 +145,18 @@ def convert(
     show_default=True,
     help="Salt of the hash; another salt gives another split.",
 )
+@click.option("--force", is_flag=True, help="Replace parts that are already in the folder.")
 @reading_options
 @json_option
 def split(
-    source: str, output: str, ratios: str, by: By, salt: str, as_json: bool, **reading: Any
+    source: str,
+    output: str,
+    ratios: str,
+    by: By,
+    salt: str,
+    force: bool,
+    as_json: bool,
+    **reading: Any,
 ) -> None:
     """Split the corpus IN into training, validation and test parts.
 
@@ -164,6 +172,12 @@ def split(
     sizes = Counter(dict.fromkeys(PARTS, 0))
     with _folder(output) as folder:
         files = {part: folder / f"{part}.jsonl" for part in PARTS}
+        there = [path for path in files.values() if path.exists()]
+        if there and not force:
+            raise InvalidInput(
+                f"Expected a folder without {there[0].name}, got one in {folder}: name another "
+                "folder, or add --force to replace the parts."
+            )
         with outputs(*files.values()) as streams:
             stream_of = dict(zip(PARTS, streams, strict=True))
             for utterance in track(reader, "Splitting", unit="utterances"):

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from sottovoce.nlu.model import JointModel, Prediction
 
 
+READ_AHEAD = 1024
+
+
 @click.command()
 @click.argument("run")
 @click.argument("source", metavar="[IN]", required=False)
@@ -62,7 +65,8 @@ def predict(
 
     utterances = map(utterance_of, texts) if texts else _of_source(source or "-", source_format)
     model = load_run(run).model
-    predicted = _predict(model, utterances, batch_size)
+    ahead = batch_size if texts or (source or "-") == STANDARD_STREAM else READ_AHEAD
+    predicted = _predict(model, utterances, batch_size, ahead)
     if texts and output == STANDARD_STREAM and not as_json:
         for utterance, prediction in predicted:
             _print(utterance, prediction)
@@ -101,11 +105,11 @@ def to_record(
 
 
 def _predict(
-    model: "JointModel", utterances: Iterable[Utterance], batch_size: int
+    model: "JointModel", utterances: Iterable[Utterance], batch_size: int, ahead: int
 ) -> Iterator[tuple[Utterance, "Prediction"]]:
-    """Yield pairs, reading at most one batch ahead."""
+    """Yield pairs, reading at most `ahead` utterances ahead; more allow batches of one length."""
     stream = iter(utterances)
-    while batch := list(islice(stream, batch_size)):
+    while batch := list(islice(stream, ahead)):
         found = model.predict([u.tokens for u in batch], batch_size=batch_size)
         yield from zip(batch, found, strict=True)
 

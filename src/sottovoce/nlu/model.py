@@ -17,7 +17,6 @@ same constraints and returns the best pair of intent and tags, so the model need
 ontology.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,14 +33,13 @@ from sottovoce.errors import InvalidInput
 from sottovoce.nlu.crf.linear_chain import IMPOSSIBLE, Crf
 from sottovoce.nlu.crf.viterbi import decode, log_partition, marginals
 from sottovoce.nlu.encoders.base import Encoded, Encoder, encoder_from_json
+from sottovoce.nlu.encoders.label_names import name_words
 from sottovoce.nlu.encoders.whitening import Readout
 from sottovoce.nlu.fit.data import Batch, Encodings
 from sottovoce.nlu.schema import Schema
 
 OWN, PART, BORDER = 0.7, 0.5, 0.5
 """Weights of the tag itself, of each part of its name, and of its prefix (O, B or I)."""
-
-_SEAMS = re.compile(r"[._\-#+:/\s]+|(?<=[a-z])(?=[A-Z])")
 
 
 def parts_of(kind: str) -> frozenset[str]:
@@ -52,7 +50,7 @@ def parts_of(kind: str) -> frozenset[str]:
     >>> sorted(parts_of("timeRange"))
     ['range', 'time']
     """
-    words = {word.lower() for word in _SEAMS.split(kind) if word}
+    words = {*name_words(kind)}
     first, dot, _ = kind.partition(".")
     return frozenset(words | ({f"{first}.", f".{kind.rpartition('.')[2]}"} if dot else set()))
 
@@ -219,15 +217,33 @@ class JointModel(nn.Module):
             return logs.argmax(-1), decode(self.crf, emissions, mask).tags
         tried = min(TRIED_INTENTS, len(self.schema.intents))
         best, which = logs.topk(tried, -1)
-        wide, masks = emissions.repeat_interleave(tried, 0), mask.repeat_interleave(tried, 0)
-        restricted = self.mask_by_intent(which.flatten(), wide)
-        decoded = decode(self.crf, restricted, masks)
-        # Scores of different intents are comparable only as p(tags | intent).
-        tags = decoded.scores - log_partition(self.crf, restricted, masks)
-        winner = (best + tags.view_as(best)).argmax(-1)
-        rows = torch.arange(len(logs), device=logs.device) * tried + winner
-        chosen = which.gather(1, winner[:, None])[:, 0]
-        return chosen, [decoded.tags[row] for row in rows.tolist()]
+        chosen = which[:, 0].clone()
+        scores, paths = self._decode_as(chosen, emissions, mask)
+        scores += best[:, 0]
+        for place in range(1, tried):
+            # log p(tags | intent) <= 0, so an intent that is less likely than the best pair so far
+            # cannot be part of a better one.
+            rows = (scores < best[:, place]).nonzero()[:, 0]
+            if not len(rows):
+                break
+            intents = which[rows, place]
+            found, other = self._decode_as(intents, emissions[rows], mask[rows])
+            found += best[rows, place]
+            for row, intent, score, path in zip(rows.tolist(), intents, found, other, strict=True):
+                if score > scores[row]:
+                    scores[row], chosen[row], paths[row] = score, intent, path
+        return chosen, paths
+
+    def _decode_as(
+        self, intents: Tensor, emissions: Tensor, mask: Tensor
+    ) -> tuple[Tensor, list[list[int]]]:
+        """log p(tags | intent) of the best tags for these intents [B], and the tags.
+
+        Scores of different intents are comparable only as p(tags | intent).
+        """
+        restricted = self.mask_by_intent(intents, emissions)
+        decoded = decode(self.crf, restricted, mask)
+        return decoded.scores - log_partition(self.crf, restricted, mask), decoded.tags
 
     @torch.no_grad()
     def log_probabilities(

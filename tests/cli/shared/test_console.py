@@ -26,10 +26,18 @@ def test_bar_appears_only_when_work_takes_long(
     assert ("Counting" in stderr.getvalue()) == visible
 
 
-def test_no_bar_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_now_and_then_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
     clock = itertools.count(step=1.0)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    assert list(track(range(50), "Counting", unit="numbers", total=50)) == list(range(50))
+    assert stderr.getvalue() == "Counting: 5 of 50 numbers\nCounting: 35 of 50 numbers\n"
+
+
+def test_nothing_in_a_pipe_if_it_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
     assert list(track("abc", "Counting")) == ["a", "b", "c"]
     assert stderr.getvalue() == ""

@@ -52,6 +52,21 @@ def test_kept_vectors_give_the_losses_of_computed_ones(half: bool, tolerance: fl
         )
 
 
+@pytest.mark.parametrize("lengths", [[3], [5, 1, 5, 2], [4] * 9, [1, 900, 8, 9, 10, 7, 2]])
+def test_groups_of_similar_length(lengths: list[int]) -> None:
+    words = [Utterance(tokens=("call",) * n, slots=("O",) * n, intent="call") for n in lengths]
+    encodings = Encodings(JointModel(SCHEMA, tiny_clc()), words)
+    indices = torch.arange(len(lengths))
+    groups = encodings.groups_by_length(indices)
+    assert sorted(torch.cat(groups).tolist()) == indices.tolist()
+    for group in groups:
+        inside = encodings.lengths[group]
+        assert len(group) * int(inside.max()) <= 1.5 * int(inside.sum())
+    once = [int(i) for batch in encodings.batches_by_length(4) for i in batch]
+    assert sorted(once) == indices.tolist()
+    assert all(len(batch) <= 4 for batch in encodings.batches_by_length(4))
+
+
 def test_memory_is_bounded() -> None:
     model = frozen_model()
     assert not Encodings(model, UTTERANCES, limit=100).cached

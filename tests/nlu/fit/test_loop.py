@@ -11,7 +11,7 @@ from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.clc import Clc, ClcShape
 from sottovoce.nlu.encoders.words import Words
 from sottovoce.nlu.fit.data import Encodings
-from sottovoce.nlu.fit.loop import LOSS_SHOWN, Fitted, Progress, fit
+from sottovoce.nlu.fit.loop import LOSS_SHOWN, Fitted, Progress, _losses_by_length, fit
 from sottovoce.nlu.fit.optimisation import Optimisation, OptimizerName, Schedule
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.schema import Schema
@@ -163,3 +163,12 @@ def test_a_resumed_run_tells_all_of_its_history(tmp_path: Path) -> None:
     assert [each["step"] for each in again.history] == list(range(1, PLAN.steps + 1))
     assert again.examples > first.examples
     assert again.seconds > first.seconds
+
+
+def test_losses_by_length_are_those_of_one_batch() -> None:
+    model = small_model().eval()
+    encodings = Encodings(model, UTTERANCES)
+    indices = torch.tensor([5, 3, 40, 22, 11, 0])
+    torch.testing.assert_close(
+        _losses_by_length(model, encodings, indices), model.losses(encodings.batch(indices))
+    )

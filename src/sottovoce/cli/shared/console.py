@@ -14,6 +14,8 @@ SHOW_AFTER = 2.0
 """Seconds of work before a progress bar appears."""
 REFRESH_INTERVAL = 0.1
 """Seconds between updates of the bar."""
+FIRST_LINE, LINE_INTERVAL = 5.0, 30.0
+"""Without a terminal: seconds before the first line of progress, and between lines."""
 
 Item = TypeVar("Item")
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -40,11 +42,14 @@ def progress(
 ) -> Iterator[Callable[[int], None]]:
     """Yield a function that takes the count done so far and updates a progress bar.
 
-    The bar appears only on a terminal, and only after `SHOW_AFTER` seconds. Where the total is
-    known, or `fraction` tells the share that is done, it shows the percentage and the time left.
+    The bar appears after `SHOW_AFTER` seconds. Where the total is known, or `fraction` tells the
+    share that is done, it shows the percentage and the time left. Without a terminal, a line is
+    printed now and then.
     """
     if not sys.stderr.isatty():
-        yield lambda _: None
+        say = lines()
+        of_all = "" if total is None else f" of {total:,}"
+        yield lambda count: say(lambda: f"{description}: {count:,}{of_all} {unit}".rstrip())
         return
     from rich.console import Console
     from rich.progress import (
@@ -84,6 +89,19 @@ def progress(
         yield update
     finally:
         bar.stop()
+
+
+def lines() -> Callable[[Callable[[], str]], None]:
+    """A function that prints a line on stderr now and then, and drops the lines in between."""
+    due = time.monotonic() + FIRST_LINE
+
+    def say(line: Callable[[], str]) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            click.echo(line(), err=True)
+            due = time.monotonic() + LINE_INTERVAL
+
+    return say
 
 
 def track(

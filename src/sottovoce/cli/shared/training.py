@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from sottovoce.cli.shared.console import lines
 from sottovoce.cli.shared.options import Named
 from sottovoce.errors import InvalidInput
 
@@ -38,10 +39,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "Model architecture; bert and clc are those of the paper.",
     },
     "encoder": {
-        "default": "minilm",
+        "default": "adapted-minilm",
         "envvar": "SOTTOVOCE_ENCODER",
         "show_envvar": True,
-        "help": "For bert: minilm, paper (4 layers of width 312, untrained), or a folder.",
+        "help": "For bert: adapted-minilm (with the shipped adapter), minilm, paper (4 layers of "
+        "width 312, untrained), a folder, or an adapter file.",
     },
     "samples": {
         "type": click.Path(exists=True),
@@ -71,8 +73,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "method": {
         "type": click.Choice(["sgd", "dp-sgd", "textbook", "edp-sgd"]),
-        "default": "sgd",
-        "help": "Training method; textbook is dp-sgd in a slow loop over examples.",
+        "help": "Training method; textbook is dp-sgd in a slow loop over examples [default: dp-sgd "
+        "with an epsilon or a noise multiplier, sgd (no privacy) without].",
     },
     "as-printed": {"is_flag": True, "help": "Run edp-sgd exactly as the paper prints it."},
     "epsilon": {"type": float, "help": "Calibrate the noise to this epsilon."},
@@ -152,7 +154,7 @@ def settings_from(options: dict[str, Any]) -> "Settings":
     given = {name: value for name, value in options.items() if name not in (FILE, "quick")}
     path = options.get(FILE)
     if path is None and not options.get("quick"):
-        return Settings.from_json(given)
+        return Settings.from_json(_with_method(given))
     # Only options given on the command line override the file; defaults do not.
     context = click.get_current_context()
     typed = {
@@ -162,7 +164,15 @@ def settings_from(options: dict[str, Any]) -> "Settings":
     }
     start = QUICK if options.get("quick") else {}
     found = {} if path is None else _read(Path(path))
-    return Settings.from_json({**start, **found.get("settings", found), **typed})
+    return Settings.from_json(_with_method({**start, **found.get("settings", found), **typed}))
+
+
+def _with_method(given: dict[str, Any]) -> dict[str, Any]:
+    """An epsilon or a noise multiplier asks for private training, if no method is named."""
+    if given.get("method") is not None:
+        return given
+    private = any(given.get(name) is not None for name in ("epsilon", "noise_multiplier"))
+    return given | {"method": "dp-sgd" if private else "sgd"}
 
 
 def search_cost_from(options: dict[str, Any]) -> "SearchCost | None":
@@ -211,15 +221,20 @@ def stopping(*, alone: bool = True) -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def steps_bar(title: str, *, quiet: bool = False) -> "Iterator[Callable[[Progress], None]]":
-    """A progress bar with steps, loss, epsilon spent (private training only) and time left."""
-    if quiet or not sys.stderr.isatty():
+    """A progress bar with steps, loss, epsilon spent (private training only) and time left.
+
+    Without a terminal, a line now and then.
+    """
+    if quiet:
         yield lambda _: None
+        return
+    if not sys.stderr.isatty():
+        say = lines()
+        yield lambda now: say(lambda: f"{title}: {now}")
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
-
-    from sottovoce.privacy.guarantee import rounded_up
 
     bar = Bar(
         TextColumn(title),
@@ -231,15 +246,7 @@ def steps_bar(title: str, *, quiet: bool = False) -> "Iterator[Callable[[Progres
     task = bar.add_task("", total=None, state="preparing")
 
     def update(now: "Progress") -> None:
-        spent = "" if now.epsilon is None else f"  epsilon {rounded_up(now.epsilon)} spent"
-        minutes, seconds = divmod(round(now.seconds_left), 60)
-        bar.update(
-            task,
-            completed=now.step,
-            total=now.steps,
-            state=f"{now.step:,} of {now.steps:,} steps  loss {now.loss:.3f}{spent}  "
-            f"{minutes}:{seconds:02} left",
-        )
+        bar.update(task, completed=now.step, total=now.steps, state=str(now))
 
     with bar:
         yield update

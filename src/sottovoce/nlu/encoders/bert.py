@@ -155,6 +155,10 @@ class Bert(Encoder):
             dropout=dropout,
         )
 
+    def reading(self, layers: Sequence[int], summary: Summary, *, source: str | None) -> "Bert":
+        """The same network, read at other layers."""
+        return Bert(self.network, self.pieces, layers=layers, summary=summary, source=source)
+
     def train(self, mode: bool = True) -> Self:
         """A frozen encoder stays in evaluation mode, without dropout."""
         return super().train(mode and not self.frozen)

@@ -53,6 +53,28 @@ class Tuning:
         return {**asdict(self), "kind": str(self.kind), "targets": list(self.targets)}
 
 
+def tuning_of(text: str) -> Tuning:
+    """Parse frozen, bias, full, last-K, lora or lora-RANK.
+
+    >>> tuning_of("last-2").layers, tuning_of("lora-4").rank
+    (2, 4)
+    """
+    kind, _, number = text.partition("-")
+    try:
+        match kind, number:
+            case (("frozen" | "bias" | "full" | "lora"), ""):
+                return Tuning(kind=Tuned(kind))
+            case "last", _:
+                return Tuning(kind=Tuned.LAST, layers=int(number))
+            case "lora", _:
+                return Tuning(kind=Tuned.LORA, rank=int(number), strength=2.0 * int(number))
+    except ValueError:
+        pass
+    raise InvalidInput(
+        f"Expected the tuning frozen, last-K, bias, lora, lora-RANK or full, got {text!r}."
+    )
+
+
 class LoraLinear(nn.Module):
     """A frozen linear layer plus a trained low-rank product.
 

@@ -92,11 +92,11 @@ class Readout(nn.Module):
         *,
         batch_size: int = 64,
         on_count: Callable[[int], None] = lambda _: None,
-    ) -> None:
+    ) -> "PublicStatistics | None":
         """Estimate the statistics from public utterances (each a list of words)."""
         if self.plan.whitening is Whitening.NONE:
-            return
-        words, utterances = (_Moments(size) for size in self.sizes)
+            return None
+        words, utterances = (Moments(size) for size in self.sizes)
         mode = encoder.training
         encoder.eval()
         try:
@@ -109,6 +109,7 @@ class Readout(nn.Module):
             encoder.train(mode)
         self.words.fit(words)
         self.utterance.fit(utterances)
+        return PublicStatistics(words=words, utterances=utterances)
 
     def whiten(self, encoded: Encoded) -> Encoded:
         """Whiten each vector; the result does not depend on other words and can be cached."""
@@ -160,7 +161,7 @@ class _Whitener(nn.Module):
         self.register_buffer("scale", torch.zeros((width, self.width) if whiten else width))
         self.register_buffer("learnt", torch.tensor(False))
 
-    def fit(self, moments: "_Moments") -> None:
+    def fit(self, moments: "Moments") -> None:
         mean, covariance = moments.finish()
         self.mean.copy_(mean)
         # Layers differ in scale, so dimensions are standardised before whitening.
@@ -194,7 +195,7 @@ def _inverse_root(variances: Tensor, ridge: float) -> Tensor:
     return (sizes + ridge * sizes.mean()).clamp(min=1e-12).rsqrt()
 
 
-class _Moments:
+class Moments:
     """Count, sum and outer products of vectors, in double precision."""
 
     def __init__(self, width: int) -> None:
@@ -215,6 +216,14 @@ class _Moments:
             )
         mean = self.sum / self.count
         return mean, self.products / self.count - torch.outer(mean, mean)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicStatistics:
+    """What `Readout.fit` learnt of public words and utterances."""
+
+    words: Moments
+    utterances: Moments
 
 
 def _in_batches(public: Iterable[Sequence[str]], batch_size: int) -> Iterable[list[Sequence[str]]]:

@@ -21,6 +21,10 @@ CACHE_LIMIT = 2 << 30
 """Maximum size of the cache in bytes; above half of it, vectors are stored in half precision."""
 ENCODE_BATCH = 64
 """Utterances per batch when the cache is filled."""
+ENCODE_WORDS = 4096
+"""Words per batch, with padding; it limits the memory that long utterances take."""
+PADDING = 0.5
+"""Largest share of padding in a group of utterances of similar length."""
 
 
 class _Model(Protocol):
@@ -130,8 +134,26 @@ class Encodings:
     def batches_by_length(self, batch_size: int = ENCODE_BATCH) -> Iterator[Tensor]:
         """Indices of all examples in batches of similar length, for one pass."""
         order = self.lengths.argsort(stable=True)
-        for start in range(0, len(order), batch_size):
-            yield order[start : start + batch_size]
+        begin = 0
+        for place, length in enumerate(self.lengths[order].tolist()):
+            taken = place - begin
+            if taken == batch_size or (taken and (taken + 1) * length > ENCODE_WORDS):
+                yield order[begin:place]
+                begin = place
+        if begin < len(order):
+            yield order[begin:]
+
+    def groups_by_length(self, indices: Tensor) -> list[Tensor]:
+        """Positions in `indices`, in groups with at most `PADDING` of padding."""
+        lengths = self.lengths[indices]
+        order = lengths.argsort(stable=True)
+        groups, begin, words = list[Tensor](), 0, 0
+        for place, length in enumerate(lengths[order].tolist()):
+            if (place - begin + 1) * length > (words + length) * (1 + PADDING):
+                groups.append(order[begin:place])
+                begin, words = place, 0
+            words += length
+        return [*groups, order[begin:]]
 
     @torch.no_grad()
     def _encode(

@@ -16,11 +16,14 @@ from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.io.run import Run
 from sottovoce.nlu.encoders import ENCODERS
+from sottovoce.nlu.encoders.adapter import is_adapter, load_adapter, load_encoder
 from sottovoce.nlu.encoders.bert import MINILM, Bert
 from sottovoce.nlu.encoders.clc import Clc, ClcShape
-from sottovoce.nlu.encoders.tuning import Tuned, Tuning, tune
+from sottovoce.nlu.encoders.label_names import name_vectors
+from sottovoce.nlu.encoders.tuning import Tuned, Tuning, tune, tuning_of
 from sottovoce.nlu.encoders.whitening import Readout
 from sottovoce.nlu.encoders.words import Words, WordSource, private_words, words_of_vectors
+from sottovoce.nlu.fit.name_start import start_from_names
 from sottovoce.nlu.fit.recipes import ModelKind, readout_recipe
 from sottovoce.nlu.fit.settings import DP, HASHED, PRIVATE, Settings
 from sottovoce.nlu.model import JointModel
@@ -38,9 +41,6 @@ SPARE = 100
 PAPER = "paper"
 PUBLIC_UTTERANCES = 400
 """Synthetic utterances per domain for the public statistics."""
-
-_STATISTICS: dict[tuple[str, str], dict[str, Any]] = {}
-"""Cache of public statistics, by encoder and tuning."""
 
 PUBLIC_ENCODER = "the encoder {name} was made from public text only"
 ENCODER_FILES = frozenset({"tokenizer.json", "vocabulary.json", "words.json"})
@@ -70,11 +70,16 @@ def build(
     if settings.model not in [str(each) for each in ModelKind]:
         return _registered(settings, schema, plan)
     if settings.model == ModelKind.BERT:
-        encoder, readout = _bert(settings)
         tuning = tuning_of(settings.filled().tuning or Tuned.FROZEN)
-        tune(encoder, tuning)
-        # If only the heads are trained, sharing weights between labels counters the noise.
-        model = JointModel(schema, encoder, readout, share_names=tuning.kind is Tuned.FROZEN)
+        adapted = is_adapter(settings.encoder)
+        if adapted and tuning.kind is Tuned.FROZEN:
+            model = _adapted(settings, schema)
+            encoder = model.encoder
+        else:
+            encoder, readout = _bert(settings)
+            tune(encoder, tuning)
+            # If only the heads are trained, sharing weights between labels counters the noise.
+            model = JointModel(schema, encoder, readout, share_names=tuning.kind is Tuned.FROZEN)
         public = () if settings.encoder == PAPER else (PUBLIC_ENCODER.format(name=encoder.source),)
         return Built(model=model, plan=plan, assumptions=public)
     if settings.vectors is not None:
@@ -107,26 +112,21 @@ def _shape(settings: Settings) -> ClcShape:
     return ClcShape(**{name: size for name, size in sizes.items() if size is not None})
 
 
-def tuning_of(text: str) -> Tuning:
-    """Parse frozen, bias, full, last-K, lora or lora-RANK.
-
-    >>> tuning_of("last-2").layers, tuning_of("lora-4").rank
-    (2, 4)
-    """
-    kind, _, number = text.partition("-")
-    try:
-        match kind, number:
-            case (("frozen" | "bias" | "full" | "lora"), ""):
-                return Tuning(kind=Tuned(kind))
-            case "last", _:
-                return Tuning(kind=Tuned.LAST, layers=int(number))
-            case "lora", _:
-                return Tuning(kind=Tuned.LORA, rank=int(number), strength=2.0 * int(number))
-    except ValueError:
-        pass
-    raise InvalidInput(
-        f"Expected the tuning frozen, last-K, bias, lora, lora-RANK or full, got {text!r}."
-    )
+def _adapted(settings: Settings, schema: Schema) -> JointModel:
+    """A model on the frozen MiniLM with an adapter, whose heads start from the label names."""
+    adapter, encoder = load_adapter(settings.encoder), Bert.load()
+    slot_types = name_vectors(encoder, schema.slot_types)
+    intents = name_vectors(encoder, schema.intents)
+    adapter.apply(encoder)
+    recipe = readout_recipe(Tuned.FROZEN)
+    encoder = encoder.reading(recipe.layers, recipe.summary, source=settings.encoder)
+    readout = Readout(encoder.width, encoder.summary_width, recipe.plan)
+    statistics = readout.fit(encoder, adapter.utterances)
+    tune(encoder, Tuning(kind=Tuned.FROZEN))
+    model = JointModel(schema, encoder, readout, share_names=True)
+    if statistics is not None:
+        start_from_names(model, adapter.heads, slot_types, intents, statistics)
+    return model
 
 
 def _bert(settings: Settings) -> tuple[Bert, Readout]:
@@ -136,7 +136,7 @@ def _bert(settings: Settings) -> tuple[Bert, Readout]:
     if tuning == Tuned.FROZEN and has_readout(settings.encoder):
         return load_readout(settings.encoder)
     paper = settings.encoder == PAPER
-    encoder = Bert.untrained(MINILM) if paper else Bert.load(settings.encoder)
+    encoder = Bert.untrained(MINILM) if paper else load_encoder(settings.encoder)
     synthetic = (
         utterance.tokens
         for domain in DOMAINS

@@ -10,6 +10,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.fit.data import Encodings
 from sottovoce.nlu.fit.optimisation import Optimisation
@@ -30,11 +33,15 @@ LOSS_SHOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Progress of training; `epsilon` is spent so far (None without privacy)."""
+    """Progress of training; `epsilon` is spent so far (None without privacy).
+
+    Before the first step, the vectors of all utterances are computed once: then `loss` is None and
+    the numbers count utterances.
+    """
 
     step: int
     steps: int
-    loss: float
+    loss: float | None
     seconds_left: float
     epsilon: float | None = None
 
@@ -43,13 +50,29 @@ class Progress:
 
         >>> print(Progress(step=3, steps=40, loss=1.25, seconds_left=75.0, epsilon=0.5))
         step 3 of 40, loss 1.250, epsilon 0.5 spent, 1:15 left
+        >>> print(Progress(step=64, steps=2000, loss=None, seconds_left=9.0))
+        vectors of 64 of 2,000 utterances, 0:09 left
         """
         spent = "" if self.epsilon is None else f", epsilon {rounded_up(self.epsilon)} spent"
         minutes, seconds = divmod(round(self.seconds_left), 60)
-        return (
-            f"step {self.step:,} of {self.steps:,}, loss {self.loss:.3f}{spent}, "
-            f"{minutes}:{seconds:02} left"
-        )
+        left = f"{minutes}:{seconds:02} left"
+        if self.loss is None:
+            return f"vectors of {self.step:,} of {self.steps:,} utterances, {left}"
+        return f"step {self.step:,} of {self.steps:,}, loss {self.loss:.3f}{spent}, {left}"
+
+
+def vectors_progress(
+    on_step: Callable[[Progress], None] | None, total: int
+) -> Callable[[int], None]:
+    """A callback for the number of utterances whose vectors are computed."""
+    begun = time.monotonic()
+
+    def count(done: int) -> None:
+        if on_step is not None:
+            left = (time.monotonic() - begun) / done * (total - done)
+            on_step(Progress(step=done, steps=total, loss=None, seconds_left=left))
+
+    return count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +175,10 @@ def _fit(
         optimisation.set_rate(optimizer, step.number, plan.steps)
         total, seen = 0.0, 0
         for indices in step:
-            losses = model.losses(encodings.batch(indices))
+            if private:
+                losses = model.losses(encodings.batch(indices))
+            else:
+                losses = _losses_by_length(model, encodings, indices)
             step.backward(losses)
             if seen < step.size:  # later batches belong to the neighbour check
                 total += float(losses.detach().sum())
@@ -193,6 +219,16 @@ def _fit(
         seconds=earlier + time.monotonic() - begun,
         stopped=stopped,
     )
+
+
+def _losses_by_length(model: JointModel, encodings: Encodings, indices: Tensor) -> Tensor:
+    """The same losses, computed in groups of similar length, so that little of it is padding.
+
+    Only without privacy: exact clipping needs all examples of a piece in one batch.
+    """
+    groups = encodings.groups_by_length(indices)
+    losses = torch.cat([model.losses(encodings.batch(indices[group])) for group in groups])
+    return losses[torch.cat(groups).argsort()]
 
 
 def rank_checkpoint(path: Path | str) -> Path:

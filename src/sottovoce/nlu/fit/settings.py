@@ -12,6 +12,8 @@ from typing import Any, Self
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders import ENCODERS
+from sottovoce.nlu.encoders.adapter import ADAPTED
+from sottovoce.nlu.encoders.tuning import tuning_of
 from sottovoce.nlu.fit.optimisation import Optimisation, OptimizerName, Schedule
 from sottovoce.nlu.fit.recipes import ModelKind, default_recipe
 from sottovoce.privacy.guarantee import Relation, Unit, default_delta, largest_delta
@@ -22,6 +24,7 @@ from sottovoce.training.plan import VIRTUAL_BATCH
 HASHED, DP, PRIVATE = "hashed", "dp", "private"
 """Vocabularies that are not read from a file."""
 
+SMALLEST_EPSILON = 1e-6
 _COUNTS = (
     "population", "max_examples_per_user", "workers", "batch_size", "epochs", "virtual_batch",
     "hidden", "layers", "word_width",
@@ -34,7 +37,8 @@ class Settings:
     """How a model is built and trained; None means the default of the recipe.
 
     `model` is a name in `ENCODERS`;
-    `encoder` is `minilm`, `paper` (4 layers x 312, untrained), or a folder with an encoder;
+    `encoder` is `adapted-minilm` (MiniLM with the shipped adapter), `minilm`, `paper` (4 layers x
+    312, untrained), a folder with an encoder, or the file of another adapter of MiniLM;
     `samples` are public utterances for a warm start: a grammar, a folder of grammars, or a corpus;
     `population` declares the number of units (it determines the sampling rate and delta, and is
     public); `max_examples_per_user` requests, in addition to the guarantee for one example, the
@@ -48,7 +52,7 @@ class Settings:
     """
 
     model: str = ModelKind.BERT
-    encoder: str = "minilm"
+    encoder: str = ADAPTED
     samples: str | None = None
     tuning: str | None = None
     vectors: str | None = None
@@ -99,6 +103,11 @@ class Settings:
 
     def _check_method(self) -> None:
         if self.epsilon is not None:
+            if self.epsilon < SMALLEST_EPSILON:
+                raise InvalidInput(
+                    f"Expected an epsilon of at least {SMALLEST_EPSILON:g}, got {self.epsilon:g}: "
+                    "nothing can be learnt with so much noise."
+                )
             if self.noise_multiplier is not None:
                 raise InvalidInput(
                     "Expected an epsilon or a noise multiplier, got both: set one of them."
@@ -137,6 +146,8 @@ class Settings:
             others = ("vectors", "vocabulary_epsilon", "hidden", "layers", "word_width")
         elif self.model == ModelKind.CLC:
             others = ("tuning",)
+        if self.model == ModelKind.BERT and self.tuning is not None:
+            tuning_of(self.tuning)
         given = [name for name in others if getattr(self, name) is not None]
         if self.model != ModelKind.CLC and self.vocabulary != HASHED:
             given.append("vocabulary")

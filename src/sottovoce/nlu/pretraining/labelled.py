@@ -4,6 +4,8 @@ Corpora differ in their label sets, so each has its own heads; what they have in
 boundaries, word classes) is learnt by the encoder. Heads that are later trained privately on top
 of it need far fewer noisy steps.
 
+Heads that score labels by their names (`label_names`) can be trained at the same time.
+
 Swapping slot values teaches the encoder to recognise slots by context, not by their words alone.
 """
 
@@ -22,6 +24,7 @@ from sottovoce.corpora import OUTSIDE, Utterance
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.base import Prepared, padded
 from sottovoce.nlu.encoders.bert import Bert
+from sottovoce.nlu.encoders.label_names import NameHeads, name_vectors
 from sottovoce.nlu.pretraining.loop import LoopOptions, Pretrained, bucket_by_length, run
 from sottovoce.nlu.schema import Schema
 
@@ -76,14 +79,15 @@ def _stretches(slots: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 INTENT_WEIGHT, BORDER_WEIGHT = 0.5, 0.3
+NAME_WEIGHT = 0.7
 DROPOUT_OF_HEADS = 0.1
 IGNORED = -100
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledPlan:
-    """`passes` over at most `limit` utterances of each corpus; from the second pass on, slot values
-    are swapped in the fraction `swapped` of the utterances."""
+    """`passes` over at most `limit` utterances of each corpus; slot values are swapped in the
+    fraction `swapped` of the utterances."""
 
     passes: int = 2
     limit: int | None = 8000
@@ -135,32 +139,31 @@ def adapt(
     corpora: Mapping[str, Sequence[Utterance]],
     plan: LabelledPlan | None = None,
     loop: LoopOptions | None = None,
+    names: NameHeads | None = None,
 ) -> Pretrained:
     """Train the encoder in place to label all corpora; it must read its last layer, as by default
-    in `Bert.load`. Utterances are truncated to `longest` words."""
+    in `Bert.load`. Utterances are truncated to `longest` words. `names` are trained as well."""
     plan = plan or LabelledPlan()
     if not corpora:
         raise InvalidInput("Expected at least one labelled corpus, got none.")
     torch.manual_seed(plan.seed)
     taken = chosen(corpora, plan)
     schemas = {name: Schema.of(utterances, ontology=False) for name, utterances in taken.items()}
-    model = _MultiTask(encoder, list(schemas.values()))
+    model = _MultiTask(encoder, list(schemas.values()), names)
     # Input embeddings stay frozen, so that pieces absent from these corpora keep their meaning.
     encoder.network.get_input_embeddings().requires_grad_(False)  # type: ignore[operator]
     batches = _batches(taken, plan)
     values = [Values(utterances) for utterances in taken.values()]
-    names = list(taken)
+    sources = list(taken)
 
     def loss_of(step: int) -> Tensor:
-        number, swap, rows = batches[step]
-        utterances = [taken[names[number]][row] for row in rows]
-        if swap:
-            draws = random.Random(f"{plan.seed}:{step}")
-            utterances = [
-                values[number].swap(u, draws) if draws.random() < plan.swapped else u
-                for u in utterances
-            ]
-        return model.loss(number, schemas[names[number]], utterances, plan.longest)
+        number, rows = batches[step]
+        draws = random.Random(f"{plan.seed}:{step}")
+        utterances = [
+            values[number].swap(u, draws) if draws.random() < plan.swapped else u
+            for u in (taken[sources[number]][row] for row in rows)
+        ]
+        return model.loss(number, schemas[sources[number]], utterances, plan.longest)
 
     rates = [(encoder, plan.learning_rate), (model.heads, plan.head_rate)]
     with _dropout(encoder, plan.dropout):
@@ -170,10 +173,17 @@ def adapt(
 class _MultiTask(nn.Module):
     """An encoder with heads for each corpus."""
 
-    def __init__(self, encoder: Bert, schemas: Sequence[Schema]) -> None:
+    def __init__(self, encoder: Bert, schemas: Sequence[Schema], names: NameHeads | None) -> None:
         super().__init__()
         self.encoder = encoder
         self.heads = nn.ModuleDict({"borders": nn.Linear(encoder.width, 3)})
+        self.names = names
+        if names is not None:
+            self.heads["names"] = names
+            self.meanings = [
+                (name_vectors(encoder, each.slot_types), name_vectors(encoder, each.intents))
+                for each in schemas
+            ]
         self.borders = []
         for number, schema in enumerate(schemas):
             self.heads[f"slots {number}"] = nn.Linear(encoder.width, len(schema.tags))
@@ -201,18 +211,28 @@ class _MultiTask(nn.Module):
             total = total + INTENT_WEIGHT * functional.cross_entropy(
                 self.heads[f"intents {number}"](summary), intents
             )
+        if self.names is not None:
+            slot_types, names = self.meanings[number]
+            scores = self.names.tags(words, schema.tags, slot_types)
+            total = total + NAME_WEIGHT * functional.cross_entropy(
+                scores.flatten(0, 1), tags.flatten()
+            )
+            if len(schema.intents) > 1:
+                total = total + NAME_WEIGHT * INTENT_WEIGHT * functional.cross_entropy(
+                    summary @ self.names.intent_weights(names).T, intents
+                )
         return total
 
 
 def _batches(
     taken: Mapping[str, Sequence[Utterance]], plan: LabelledPlan
-) -> list[tuple[int, bool, list[int]]]:
-    """For each step: the corpus, whether values are swapped, and the utterances."""
+) -> list[tuple[int, list[int]]]:
+    """For each step: the corpus and the utterances."""
     draws = random.Random(plan.seed)
-    batches: list[tuple[int, bool, list[int]]] = []
-    for number_of_pass in range(plan.passes):
+    batches: list[tuple[int, list[int]]] = []
+    for _ in range(plan.passes):
         one_pass = [
-            (number, number_of_pass > 0, rows)
+            (number, rows)
             for number, utterances in enumerate(taken.values())
             for rows in bucket_by_length(
                 [len(u.tokens) for u in utterances], plan.batch_size, draws

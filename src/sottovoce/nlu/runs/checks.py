@@ -1,12 +1,16 @@
 """Checks of the training data before the first step."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
+
+from torch import nn
 
 from sottovoce.corpora import OUTSIDE, Utterance
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.fit.settings import Settings
 from sottovoce.privacy.guarantee import Unit
+from sottovoce.training import Method, Plan
 
 
 def check_trainable(settings: Settings, utterances: Sequence[Utterance]) -> None:
@@ -45,6 +49,26 @@ def check_trainable(settings: Settings, utterances: Sequence[Utterance]) -> None
         raise InvalidInput(
             f"Expected at least as many {settings.unit}s as the batch size of "
             f"{settings.batch_size:,}, got {units:,}: choose a smaller batch size."
+        )
+
+
+def check_signal(settings: Settings, plan: Plan, model: nn.Module) -> None:
+    """Refuse eDP-SGD at an epsilon where the noise drowns what is learnt.
+
+    Each of its workers adds at most one clipped mean gradient to a step, whatever the batch size;
+    the noise grows with the number of trained weights.
+    """
+    if plan.method is not Method.EDP_SGD or settings.epsilon is None:
+        return
+    weights = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    signal = plan.workers * math.sqrt(plan.steps)
+    noise = plan.noise_multiplier * math.sqrt(weights)
+    if noise > signal:
+        raise InvalidInput(
+            f"Expected dp-sgd for an epsilon of {settings.epsilon:g}, got edp-sgd: it adds one "
+            f"clipped gradient per worker and step, so the noise of {plan.workers} would be about "
+            f"{max(2.0, noise / signal):,.0f} times what is learnt. Use --method dp-sgd; to "
+            "reproduce the paper, set its --noise-multiplier instead of an epsilon."
         )
 
 

@@ -22,13 +22,14 @@ from sottovoce.errors import InvalidInput
 from sottovoce.io.run import Run, header
 from sottovoce.nlu.fit.data import Encodings
 from sottovoce.nlu.fit.factory import LEDGER, Built, build
-from sottovoce.nlu.fit.loop import Fitted, Progress, fit, rank_checkpoint
+from sottovoce.nlu.fit.loop import Fitted, Progress, fit, rank_checkpoint, vectors_progress
 from sottovoce.nlu.fit.settings import Settings
 from sottovoce.nlu.fit.warm_start import SampleSet, read_samples, warm_start_from
 from sottovoce.nlu.metrics.bootstrap import intervals
 from sottovoce.nlu.metrics.scores import count
 from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.runs.card import MEASURED
+from sottovoce.nlu.runs.checks import check_signal
 from sottovoce.nlu.runs.in_progress import SearchCost
 from sottovoce.nlu.schema import Schema
 from sottovoce.privacy.groups import group_guarantee
@@ -80,10 +81,11 @@ def train(
     plan = settings.plan(population)
     if search is not None and search.ledger is not None:
         _check_chargeable(search.ledger, plan)
+    samples = None if settings.samples is None else read_samples(settings.samples, schema)
     _seed_weights(settings.seed)
     built = build(settings, schema, parts.train, owners, plan, folder)
     plan = built.plan
-    samples = None if settings.samples is None else read_samples(settings.samples, schema)
+    check_signal(settings, plan, built.model)
     checkpoint = None if folder is None else Run(folder).private(CHECKPOINT)
     begun = resume and checkpoint is not None and rank_checkpoint(checkpoint).exists()
     if samples is not None and not begun:
@@ -91,7 +93,8 @@ def train(
             samples, built.model, settings.optimisation(),
             virtual_batch=settings.virtual_batch, seed=settings.seed, on_step=on_step,
         )  # fmt: skip
-    encodings = Encodings(built.model, parts.train)
+    on_count = vectors_progress(on_step, len(parts.train))
+    encodings = Encodings(built.model, parts.train, on_count=on_count)
     fitted = fit(
         built.model,
         encodings,

@@ -218,9 +218,9 @@ def _public(reference: Mapping[str, Any], state: Mapping[str, Tensor]) -> dict[s
 
 
 def _public_state(source: str) -> dict[str, Tensor]:
-    from sottovoce.nlu.encoders.bert import Bert
+    from sottovoce.nlu.encoders.adapter import load_encoder
 
-    return {f"{_ENCODER}{name}": x for name, x in Bert.load(source).state_dict().items()}
+    return {f"{_ENCODER}{name}": x for name, x in load_encoder(source).state_dict().items()}
 
 
 def _fingerprint(state: Mapping[str, Tensor]) -> str:

@@ -13,6 +13,7 @@ from sottovoce.corpora import Utterance
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.encoders.bert import Bert, save_encoder
 from sottovoce.nlu.encoders.clc import Clc
+from sottovoce.nlu.encoders.tuning import tuning_of
 from sottovoce.nlu.encoders.whitening import ReadoutPlan, Whitening
 from sottovoce.nlu.encoders.words import WordSource
 from sottovoce.nlu.fit.factory import (
@@ -22,7 +23,6 @@ from sottovoce.nlu.fit.factory import (
     VOCABULARY,
     Built,
     build,
-    tuning_of,
 )
 from sottovoce.nlu.fit.settings import Settings
 from sottovoce.nlu.pretraining.job import fit_readout, readout_files

@@ -4,6 +4,7 @@ It adds what costs no privacy: a learning-rate schedule that depends on the step
 iterates, checkpoints, and progress callbacks.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -35,13 +36,13 @@ LOSS_SHOWN = (
 class Progress:
     """Progress of training; `epsilon` is spent so far (None without privacy).
 
-    Before the first step, the vectors of all utterances are computed once: then `loss` is None and
+    Before the first step, the vectors of all utterances are computed once: then `loss` is NaN and
     the numbers count utterances.
     """
 
     step: int
     steps: int
-    loss: float | None
+    loss: float
     seconds_left: float
     epsilon: float | None = None
 
@@ -50,13 +51,13 @@ class Progress:
 
         >>> print(Progress(step=3, steps=40, loss=1.25, seconds_left=75.0, epsilon=0.5))
         step 3 of 40, loss 1.250, epsilon 0.5 spent, 1:15 left
-        >>> print(Progress(step=64, steps=2000, loss=None, seconds_left=9.0))
+        >>> print(Progress(step=64, steps=2000, loss=math.nan, seconds_left=9.0))
         vectors of 64 of 2,000 utterances, 0:09 left
         """
         spent = "" if self.epsilon is None else f", epsilon {rounded_up(self.epsilon)} spent"
         minutes, seconds = divmod(round(self.seconds_left), 60)
         left = f"{minutes}:{seconds:02} left"
-        if self.loss is None:
+        if math.isnan(self.loss):
             return f"vectors of {self.step:,} of {self.steps:,} utterances, {left}"
         return f"step {self.step:,} of {self.steps:,}, loss {self.loss:.3f}{spent}, {left}"
 
@@ -70,7 +71,7 @@ def vectors_progress(
     def count(done: int) -> None:
         if on_step is not None:
             left = (time.monotonic() - begun) / done * (total - done)
-            on_step(Progress(step=done, steps=total, loss=None, seconds_left=left))
+            on_step(Progress(step=done, steps=total, loss=math.nan, seconds_left=left))
 
     return count
 

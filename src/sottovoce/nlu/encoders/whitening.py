@@ -196,7 +196,7 @@ def _inverse_root(variances: Tensor, ridge: float) -> Tensor:
 
 
 class Moments:
-    """Count, sum and outer products of vectors, in double precision."""
+    """Count, sum and outer products of vectors, added up in double precision."""
 
     def __init__(self, width: int) -> None:
         self.count = 0
@@ -204,10 +204,10 @@ class Moments:
         self.products = torch.zeros(width, width, dtype=torch.float64)
 
     def add(self, vectors: Tensor) -> None:
-        vectors = vectors.double().cpu()
+        vectors = vectors.cpu()
         self.count += len(vectors)
-        self.sum += vectors.sum(0)
-        self.products.addmm_(vectors.t(), vectors)
+        self.sum += vectors.double().sum(0)
+        self.products += vectors.t() @ vectors
 
     def finish(self) -> tuple[Tensor, Tensor]:
         if self.count < 2:

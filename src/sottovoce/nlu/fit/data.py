@@ -1,7 +1,8 @@
 """A corpus prepared once as model input, and batches of it.
 
 The vectors of a frozen encoder are computed once and cached, so a training step runs the heads
-only. The cache is one flat tensor, in half precision if needed to fit into memory.
+only. The cache is one flat tensor, in half precision if needed to fit into memory. Utterances of
+the same words share their vectors.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -83,9 +84,15 @@ class Encodings:
         self._intents, self._tags = _labels(model.schema, utterances, labelled)
         self._prepared: list[Prepared] = []
         self._cache: tuple[Tensor, Tensor] | None = None
-        words = int(self.lengths.sum())
+        distinct: dict[tuple[str, ...], int] = {}
+        own = torch.tensor(
+            [distinct.setdefault(u.tokens, len(distinct)) for u in utterances], dtype=torch.int64
+        )
+        sizes = torch.tensor([len(tokens) for tokens in distinct], dtype=torch.int64)
+        self._vectors_of = own, (sizes.cumsum(0) - sizes)[own]
+        words = int(sizes.sum())
         size = 4 * (
-            words * model.readout.words.width + len(utterances) * model.readout.utterance.width
+            words * model.readout.words.width + len(distinct) * model.readout.utterance.width
         )
         fits = size // 2 <= limit
         if cache and not model.encoder.frozen:
@@ -100,7 +107,7 @@ class Encodings:
             )
         if model.encoder.frozen and (fits if cache is None else cache):
             in_half = size > limit // 2 if half is None else half
-            self._cache = self._encode(utterances, in_half, on_count)
+            self._cache = self._encode(list(distinct), sizes, in_half, on_count)
         else:
             self._prepared = [model.encoder.prepare(u.tokens) for u in utterances]
 
@@ -125,23 +132,17 @@ class Encodings:
         inputs: dict[str, Tensor] | Encoded
         if self._cache is not None:
             words, summaries = self._cache
+            distinct, starts = (each[chosen] for each in self._vectors_of)
+            places = (starts[:, None] + torch.arange(mask.shape[1])).masked_fill(~mask, 0)
             vectors = words[places].float().masked_fill(~mask.unsqueeze(-1), 0.0)
-            inputs = Encoded(vectors, summaries[chosen].float(), mask)
+            inputs = Encoded(vectors, summaries[distinct].float(), mask)
         else:
             inputs = self._encoder.collate([self._prepared[i] for i in chosen.tolist()])
         return Batch(inputs, self._intents[chosen], tags, mask)
 
     def batches_by_length(self, batch_size: int = ENCODE_BATCH) -> Iterator[Tensor]:
         """Indices of all examples in batches of similar length, for one pass."""
-        order = self.lengths.argsort(stable=True)
-        begin = 0
-        for place, length in enumerate(self.lengths[order].tolist()):
-            taken = place - begin
-            if taken == batch_size or (taken and (taken + 1) * length > ENCODE_WORDS):
-                yield order[begin:place]
-                begin = place
-        if begin < len(order):
-            yield order[begin:]
+        yield from _by_length(self.lengths, batch_size)
 
     def groups_by_length(self, indices: Tensor) -> list[Tensor]:
         """Positions in `indices`, in groups with at most `PADDING` of padding."""
@@ -157,29 +158,47 @@ class Encodings:
 
     @torch.no_grad()
     def _encode(
-        self, utterances: Sequence[Utterance], half: bool, on_count: Callable[[int], None]
+        self,
+        distinct: Sequence[tuple[str, ...]],
+        sizes: Tensor,
+        half: bool,
+        on_count: Callable[[int], None],
     ) -> tuple[Tensor, Tensor]:
         dtype = torch.float16 if half else torch.float32
-        words = torch.empty(int(self.lengths.sum()), self._readout.words.width, dtype=dtype)
-        summaries = torch.empty(len(self), self._readout.utterance.width, dtype=dtype)
+        words = torch.empty(int(sizes.sum()), self._readout.words.width, dtype=dtype)
+        summaries = torch.empty(len(distinct), self._readout.utterance.width, dtype=dtype)
+        starts = sizes.cumsum(0) - sizes
+        repeats = torch.bincount(self._vectors_of[0], minlength=len(distinct))
         encoder = self._encoder
         mode, device = encoder.training, next(encoder.parameters()).device
         encoder.eval()
         done = 0
         try:
-            for chosen in self.batches_by_length(ENCODE_BATCH):
-                prepared = [encoder.prepare(utterances[i].tokens) for i in chosen.tolist()]
+            for chosen in _by_length(sizes, ENCODE_BATCH):
+                prepared = [encoder.prepare(distinct[i]) for i in chosen.tolist()]
                 inputs = {name: x.to(device) for name, x in encoder.collate(prepared).items()}
                 encoded = self._readout.whiten(encoder(inputs)).to("cpu")
                 for row, number in enumerate(chosen.tolist()):
-                    start, length = int(self._starts[number]), int(self.lengths[number])
+                    start, length = int(starts[number]), int(sizes[number])
                     words[start : start + length] = encoded.words[row, :length].to(dtype)
                 summaries[chosen] = encoded.utterance.to(dtype)
-                done += len(chosen)
+                done += int(repeats[chosen].sum())
                 on_count(done)
         finally:
             encoder.train(mode)
         return words, summaries
+
+
+def _by_length(lengths: Tensor, batch_size: int) -> Iterator[Tensor]:
+    order = lengths.argsort(stable=True)
+    begin = 0
+    for place, length in enumerate(lengths[order].tolist()):
+        taken = place - begin
+        if taken == batch_size or (taken and (taken + 1) * length > ENCODE_WORDS):
+            yield order[begin:place]
+            begin = place
+    if begin < len(order):
+        yield order[begin:]
 
 
 def _labels(

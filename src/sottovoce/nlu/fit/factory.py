@@ -121,7 +121,7 @@ def _adapted(settings: Settings, schema: Schema) -> JointModel:
     recipe = readout_recipe(Tuned.FROZEN)
     encoder = encoder.reading(recipe.layers, recipe.summary, source=settings.encoder)
     readout = Readout(encoder.width, encoder.summary_width, recipe.plan)
-    statistics = readout.fit(encoder, adapter.utterances)
+    statistics = readout.fit(encoder, sorted(adapter.utterances, key=len))
     tune(encoder, Tuning(kind=Tuned.FROZEN))
     model = JointModel(schema, encoder, readout, share_names=True)
     if statistics is not None:

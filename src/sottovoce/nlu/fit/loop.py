@@ -6,13 +6,13 @@ iterates, checkpoints, and progress callbacks.
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sottovoce.errors import InvalidInput
 from sottovoce.nlu.fit.data import Encodings
@@ -111,8 +111,12 @@ def fit(
     continues from there. Under torchrun every rank calls this.
     """
     optimizer = optimisation.optimizer_of(model)
-    training = PrivateTraining(plan, model, optimizer, owners=owners, ledger=ledger, seed=seed)
-    with closing(training):  # also after an error, so that the ledger is unlocked for resuming
+    with ExitStack() as during:
+        if encodings.cached:
+            during.enter_context(_encoder_aside(model))
+        training = PrivateTraining(plan, model, optimizer, owners=owners, ledger=ledger, seed=seed)
+        # Closed also after an error, so that the ledger is unlocked for resuming.
+        during.enter_context(closing(training))
         for sentence in assumptions:
             training.assume(sentence)
         shown = [LOSS_SHOWN] if plan.method is not Method.SGD else []
@@ -123,6 +127,28 @@ def fit(
             training, model, encodings, optimisation, path,
             resume=resume, on_step=on_step, should_stop=should_stop,
         )  # fmt: skip
+
+
+class _Aside(nn.Module):
+    """Takes the place of a frozen encoder whose vectors are cached."""
+
+    frozen = True
+
+
+@contextmanager
+def _encoder_aside(model: JointModel) -> Iterator[None]:
+    """Train the heads alone: no step uses the encoder, so no step has to check or save it."""
+    encoder = model.encoder
+    before = [(p, p._version) for p in (*encoder.parameters(), *encoder.buffers())]
+    model.encoder = _Aside()  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        model.encoder = encoder
+    if any(p._version != version for p, version in before):
+        raise InvalidInput(
+            "Expected a frozen encoder to stay as it is during training, but it was changed."
+        )
 
 
 def _fit(

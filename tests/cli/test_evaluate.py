@@ -94,3 +94,24 @@ def test_what_does_not_fit(run_cli: RunCli, right: Path, tmp_path: Path) -> None
         assert result.stderr.count("\n") == 1
         assert not result.stdout
     assert run_cli("evaluate", right, right, "--confidence", "95").exit_code == 2
+
+
+def test_errors_by_intent_and_user(run_cli: RunCli, tmp_path: Path) -> None:
+    rows = [("ann", "call", "call"), ("ann", "call", "stop"), ("bob", "stop", "stop")]
+    for name, place in (("right", 1), ("guess", 2)):
+        (tmp_path / f"{name}.jsonl").write_text(
+            "".join(
+                json.dumps({"text": "a b", "intent": row[place], "user": row[0]}) + "\n"
+                for row in rows
+            )
+        )
+    paths = (tmp_path / "right.jsonl", tmp_path / "guess.jsonl")
+    result = run_cli("evaluate", *paths, "--by", "intent", "--by", "user", "--json")
+    assert "do not publish" in result.stderr
+    found = json.loads(result.stdout)["by"]
+    assert found["intent"]["call"]["intent_accuracy"] == 0.5
+    assert found["intent"]["call"]["confused_with"] == "stop"
+    assert found["intent"]["stop"]["confused_with"] is None
+    assert {name: row["utterances"] for name, row in found["user"].items()} == {"ann": 2, "bob": 1}
+    assert "confused with" in run_cli("evaluate", *paths, "--by", "intent").stdout
+    assert "with the key colour" in run_cli("evaluate", *paths, "--by", "colour").stderr

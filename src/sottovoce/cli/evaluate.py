@@ -1,5 +1,6 @@
 """`sottovoce evaluate`: scores of predicted labels, with confidence intervals."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 @click.option(
     "--by-slot", is_flag=True, help="Also print precision, recall and F1 of each slot type."
 )
+@click.option(
+    "--by",
+    "keys",
+    multiple=True,
+    metavar="KEY",
+    help="Also print the errors for each intent, user, or value of another key of REFERENCE; "
+    "repeatable.",
+)
 @click.option("--metric", "metrics", multiple=True, metavar="NAME",
               help="Additional metric, such as slot_precision; repeatable.")  # fmt: skip
 @click.option("--intervals", "with_intervals", is_flag=True, help="Add intervals to the JSON.")
@@ -41,6 +50,7 @@ def evaluate(
     hypothesis: str,
     *,
     by_slot: bool,
+    keys: tuple[str, ...],
     metrics: tuple[str, ...],
     with_intervals: bool,
     confidence: float,
@@ -82,10 +92,72 @@ def evaluate(
     if by_slot:
         types = spans_by_type((u.slots for u in right), (u.slots for u in guess))
         result["by_slot"] = {name: _slot(each) for name, each in types.items()}
+    groups = {key: by_group(right, guess, key) for key in keys}
+    if keys:
+        result["by"] = groups
     if as_json:
         print_json(result)
     else:
         _print(scores, found, changes, types, len(right), confidence)
+        for key, rows in groups.items():
+            _print_groups(key, rows)
+    if "user" in keys:
+        click.echo(
+            "Warning: errors by user are about people, and no guarantee covers them: do not "
+            "publish them.",
+            err=True,
+        )
+
+
+def by_group(
+    right: Sequence[Utterance], guess: Sequence[Utterance], key: str
+) -> dict[str, dict[str, Any]]:
+    """Scores of the utterances with each value of a key, largest groups first.
+
+    `confused_with` is the most frequent wrong intent.
+    """
+    from sottovoce.nlu.metrics import count
+
+    groups: dict[str, list[tuple[Utterance, Utterance]]] = {}
+    for pair in zip(right, guess, strict=True):
+        one = pair[0]
+        value = getattr(one, key) if key in ("intent", "user") else one.extra.get(key)
+        if value not in (None, ""):
+            groups.setdefault(str(value), []).append(pair)
+    if not groups:
+        raise InvalidInput(f"Expected utterances with the key {key} to group by, got none.")
+    found = {}
+    for value, pairs in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        scores = count([one for one, _ in pairs], [other for _, other in pairs]).to_json()
+        wrong = Counter(other.intent for one, other in pairs if other.intent != one.intent)
+        found[value] = {
+            "utterances": len(pairs),
+            "ser": scores["ser"],
+            "intent_accuracy": scores["intent_accuracy"],
+            "confused_with": wrong.most_common(1)[0][0] if wrong else None,
+        }
+    return found
+
+
+def _print_groups(key: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=f"By {key}", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("")
+    for heading in ("utterances", "semantic errors", "intents right", "confused with"):
+        table.add_column(heading, justify="right")
+    for value, row in rows.items():
+        table.add_row(
+            Text(printable(value)),
+            f"{row['utterances']:,}",
+            f"{100 * row['ser']:.2f}",
+            f"{100 * row['intent_accuracy']:.2f}",
+            Text(printable(row["confused_with"] or "")),
+        )
+    Console(highlight=False).print(table)
 
 
 def _read(path: str, reading: Mapping[str, Any]) -> Sequence[Utterance]:

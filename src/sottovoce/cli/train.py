@@ -10,13 +10,14 @@ from sottovoce.cli.shared.book import book_options, charged, planned_training
 from sottovoce.cli.shared.canaries import check_canaries, plant
 from sottovoce.cli.shared.console import json_option, print_json
 from sottovoce.cli.shared.training import (
+    load_data,
     search_cost_from,
     settings_from,
     settings_options,
     steps_bar,
     stopping,
 )
-from sottovoce.corpora.splits import By, Parts, Split, load_parts, parse_ratios
+from sottovoce.corpora.splits import By, Parts, Split, parse_ratios
 from sottovoce.errors import InvalidInput
 from sottovoce.io.run import Run
 from sottovoce.nlu.runs.in_progress import train_into
@@ -82,6 +83,7 @@ def train(
               sottovoce train calls.jsonl --split 80:10:10 --model clc -o run
     """
     from sottovoce.nlu.runs.checks import check_samples, check_trainable
+    from sottovoce.nlu.runs.expectations import advice
     from sottovoce.nlu.runs.experiment import owners_of
     from sottovoce.nlu.runs.in_progress import CANARIES
     from sottovoce.nlu.schema import Schema
@@ -94,7 +96,7 @@ def train(
     check_samples(settings, data)
     by: By = "user" if settings.unit == "user" else "id"
     rule = None if split is None else Split(ratios=parse_ratios(split), by=by)
-    parts = load_parts(data, split=rule, valid=valid, test=test)
+    parts = load_data(data, split=rule, valid=valid, test=test)
     check_trainable(settings, parts.train)
     schema = Schema.load(labels) if labels else Schema.of(parts.train, declared=public_labels)
     source = {
@@ -125,6 +127,8 @@ def train(
         size = settings.max_examples_per_user
         return [planned_training(where.name, settings.plan(units), size)]
 
+    if leads and not resume and (sentence := advice(settings, len(parts.train))):
+        click.echo(sentence, err=True)
     bar = steps_bar("Training", quiet=not leads)
     with (
         charged(book if leads else None, people, "train", planned, folder=where) as charge,

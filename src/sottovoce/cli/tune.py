@@ -10,8 +10,8 @@ import click
 from sottovoce.cli.shared.book import book_options, charged, planned_training
 from sottovoce.cli.shared.console import json_option, print_json, progress
 from sottovoce.cli.shared.options import deprecated_option
-from sottovoce.cli.shared.training import settings_from, settings_options
-from sottovoce.corpora.splits import By, Split, load_parts, parse_ratios
+from sottovoce.cli.shared.training import load_data, settings_from, settings_options
+from sottovoce.corpora.splits import By, Split, parse_ratios
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.io.run import PRIVATE, Run
@@ -117,7 +117,7 @@ def tune(
     }
     by: By = "user" if settings.unit == "user" else "id"
     rule = None if split is None else Split(ratios=parse_ratios(split), by=by)
-    parts = load_parts(data, split=rule, valid=valid)
+    parts = load_data(data, split=rule, valid=valid)
     schema = Schema.load(labels) if labels else Schema.of(parts.train, declared=public_labels)
     source = {"data": data, "valid": valid, "split": split, "labels": labels,
               "public_labels": public_labels}  # fmt: skip

@@ -23,6 +23,7 @@ from sottovoce.cli.shared.options import Named
 from sottovoce.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from sottovoce.corpora.splits import Parts, Split
     from sottovoce.nlu.fit.loop import Progress
     from sottovoce.nlu.fit.settings import Settings
     from sottovoce.nlu.runs.in_progress import SearchCost
@@ -31,6 +32,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 BY_RECIPE = " [default: set by the recipe]"
 FILE = "settings_file"
+CONVERT = (
+    "`sottovoce corpus convert` has the options --lenient and --text-column and writes a file that "
+    "can be trained on."
+)
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "model": {
@@ -144,6 +149,20 @@ def settings_options(*, without: Collection[str] = ()) -> Callable[[Command], Co
         )(command)
 
     return decorate
+
+
+def load_data(
+    data: str, *, split: "Split | None" = None, valid: str | None = None, test: str | None = None
+) -> "Parts":
+    """The parts of DATA; what cannot be read is named with the verb that can repair it."""
+    from sottovoce.corpora.splits import load_parts
+
+    try:
+        return load_parts(data, split=split, valid=valid, test=test)
+    except InvalidInput as problem:
+        if any(hint in str(problem) for hint in ("leniently", "column")):
+            raise InvalidInput(f"{problem} {CONVERT}") from problem
+        raise
 
 
 def settings_from(options: dict[str, Any]) -> "Settings":

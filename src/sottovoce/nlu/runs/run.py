@@ -21,6 +21,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from torch import Tensor
@@ -35,6 +36,7 @@ from sottovoce.nlu.model import JointModel
 from sottovoce.nlu.runs.card import AUDIT, CARD, CONFIG, RUN, model_card, published
 from sottovoce.nlu.schema import FILE as LABELS
 from sottovoce.nlu.schema import Schema
+from sottovoce.privacy.ledger import Ledger
 
 WEIGHTS, LEDGER = "model.safetensors", "ledger.jsonl"
 EARLIER_AUDIT = "audit-of-earlier-weights.json"
@@ -62,8 +64,9 @@ def save_run(
     """Write a run; LoRA is merged into plain weights, and `model` is not changed.
 
     Scores go to `private/` unless the guarantee lists them as published and not covered. `ledger`
-    is copied into the folder if it is not already there. Without `self_contained`, weights that
-    equal those of the public encoder are replaced by a reference with a hash.
+    is copied into the folder if it is not already there; without one, the ledger in `run` is
+    written. Without `self_contained`, weights that equal those of the public encoder are replaced
+    by a reference with a hash.
     """
     folder = Path(folder)
     state = {name: x.detach().cpu().clone() for name, x in merged_state(model).items()}
@@ -95,6 +98,10 @@ def save_run(
     }
     if ledger is not None and Path(ledger).resolve() != (folder / LEDGER).resolve():
         files[LEDGER] = Path(ledger).read_bytes()
+    elif ledger is None and "ledger" in stored and not (folder / LEDGER).exists():
+        with TemporaryDirectory() as place:
+            Ledger.from_json(stored["ledger"]).save(Path(place) / LEDGER)
+            files[LEDGER] = (Path(place) / LEDGER).read_bytes()
     for name in files:
         where.public(name)
     if folder.exists() and not folder.is_dir():

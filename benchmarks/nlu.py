@@ -1,7 +1,7 @@
 """Semantic error rates of the default private recipe, by corpus, number of utterances and epsilon.
 
-    python benchmarks/nlu.py --corpora nlu/atis --sizes 500 1500 4478 --part valid
-    python benchmarks/nlu.py --corpora nlu/snips --encoder no-snips.adapter --part test
+    python benchmarks/nlu.py --corpora nlu/atis --sizes 500 1500 4478
+    python benchmarks/nlu.py --corpora nlu/snips --encoder no-snips.adapter
 
 Every cell is what `sottovoce train DATA --epsilon E --public-labels` trains, on the first of the
 utterances in a fixed random order; vectors are computed once for all cells of a corpus. An adapter
@@ -36,8 +36,8 @@ from sottovoce.training import Method
 QUICK: dict[str, Any] = {"sizes": [200], "epsilons": [3.0], "limit": 50, "epochs": 1}
 
 
-def name_of(corpus: str, encoder: str, part: str, size: int, epsilon: float) -> str:
-    return f"{corpus} {Path(encoder).name} {part} {size} {epsilon:g}"
+def name_of(corpus: str, encoder: str, size: int, epsilon: float) -> str:
+    return f"{corpus} {Path(encoder).name} {size} {epsilon:g}"
 
 
 def measure(corpus: str, given: Any, cells: dict[str, Any]) -> JointModel | None:
@@ -47,7 +47,7 @@ def measure(corpus: str, given: Any, cells: dict[str, Any]) -> JointModel | None
     random.Random(0).shuffle(train)
     sizes = sorted({min(size, len(train)) for size in given.sizes or [len(train)]})
     wanted = {
-        name_of(corpus, given.encoder, given.part, size, epsilon): (size, epsilon)
+        name_of(corpus, given.encoder, size, epsilon): (size, epsilon)
         for size in sizes
         for epsilon in given.epsilons
     }
@@ -60,7 +60,7 @@ def measure(corpus: str, given: Any, cells: dict[str, Any]) -> JointModel | None
     model = build(settings, schema, train, owners, settings.plan(len(train)), None).model
     start = {name: x.clone() for name, x in model.state_dict().items() if "encoder." not in name}
     encodings = Encodings(model, train)
-    tested: list[Utterance] = list(getattr(parts, given.part))[: given.limit]
+    tested = {part: list(getattr(parts, part))[: given.limit] for part in ("valid", "test")}
     for name, (size, epsilon) in wanted.items():
         if name in cells:
             continue
@@ -71,12 +71,13 @@ def measure(corpus: str, given: Any, cells: dict[str, Any]) -> JointModel | None
         begun = time.process_time()
         fitted = fit(model, encodings, settings.plan(size), settings.optimisation(), owners=size)
         cells[name] = {
-            "corpus": corpus, "encoder": Path(given.encoder).name, "part": given.part,
+            "corpus": corpus, "encoder": Path(given.encoder).name,
             "size": size, "epsilon": epsilon, "guarantee": fitted.guarantee.epsilon,
-            "labels": len(schema.intents) + len(schema.slot_types), "tested": len(tested),
-            "scores": evaluate(model, tested), "seconds": time.process_time() - begun,
+            "labels": len(schema.intents) + len(schema.slot_types),
+            "training seconds": time.process_time() - begun,
+            **{part: evaluate(model, utterances) for part, utterances in tested.items()},
         }  # fmt: skip
-        print(name, {k: round(100 * v["value"], 2) for k, v in cells[name]["scores"].items()})
+        print(name, {part: round(100 * cells[name][part]["ser"]["value"], 2) for part in tested})
         write(given.output, {"processor": cpu_name(), **versions("torch"), "cells": cells})
     return model
 
@@ -99,7 +100,6 @@ def main() -> None:
     parser = parser_of(__file__, __doc__, data="the corpora")
     parser.add_argument("--corpora", nargs="+", default=["nlu/atis"])
     parser.add_argument("--encoder", default=ADAPTED, help="encoder or adapter file")
-    parser.add_argument("--part", choices=["valid", "test"], default="valid")
     parser.add_argument("--sizes", nargs="+", type=int, help="training utterances (default: all)")
     parser.add_argument("--epsilons", nargs="+", type=float, default=[3.0, 8.0, 1.0])
     parser.add_argument("--limit", type=int, default=1000, help="utterances to test on, at most")

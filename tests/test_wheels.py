@@ -130,6 +130,8 @@ def test_the_tables_of_words_and_pages_are_in_the_wheel(pure: Path) -> None:
     names = zipfile.ZipFile(pure).namelist()
     for ending in (
         "default.tagger",
+        "minilm.adapter",
+        "expectations.json",
         "general.tagger",
         "first_names.txt",
         "health.toml",

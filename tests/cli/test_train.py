@@ -248,7 +248,7 @@ def test_choices_and_defaults_of_options_are_those_of_the_settings() -> None:
         assert isinstance(choice, click.Choice)
         assert list(choice.choices) == [each.value for each in kind]
     defaults = {each.name: each.default for each in fields(Settings)}
-    for name in ("method", "decay", "tau", "workers", "virtual_batch"):
+    for name in ("decay", "tau", "workers", "virtual_batch", "encoder"):
         assert options[name].default == defaults[name], name
 
 

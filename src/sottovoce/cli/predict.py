@@ -1,6 +1,5 @@
 """`sottovoce predict`: label utterances with a trained run."""
 
-import io
 import json
 import time
 from collections.abc import Iterable, Iterator
@@ -13,7 +12,14 @@ from sottovoce.cli.shared.console import json_option, print_json, printable, pro
 from sottovoce.cli.shared.options import Named
 from sottovoce.corpora import FORMATS, Utterance, read
 from sottovoce.corpora.jsonl import dump_object, read_jsonl, read_plain
-from sottovoce.corpora.lines import LINE_LIMIT, STANDARD_STREAM, Problems, name_of, open_bytes
+from sottovoce.corpora.lines import (
+    LINE_LIMIT,
+    STANDARD_STREAM,
+    LiveLines,
+    Problems,
+    name_of,
+    open_bytes,
+)
 from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.nlu.parses import parse_of, utterance_of
@@ -125,7 +131,12 @@ def _of_standard_input() -> Iterator[Utterance]:
     problems = Problems(name_of(STANDARD_STREAM), strict=True)
     empty = True
     with open_bytes(STANDARD_STREAM) as stream:
-        beginning = cast(io.BufferedReader, stream).peek(1).removeprefix(b"\xef\xbb\xbf")
+        waiting: object = stream  # a plain pipe, or decompressed
+        if isinstance(waiting, LiveLines):
+            beginning = waiting.first_line()
+        else:
+            beginning = cast(io.BufferedReader, waiting).peek(1)
+        beginning = beginning.removeprefix(b"\xef\xbb\xbf")
         reader = read_jsonl if beginning.lstrip()[:1] == b"{" else read_plain
         for utterance in reader(stream, problems, LINE_LIMIT):
             empty = False

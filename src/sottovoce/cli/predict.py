@@ -1,5 +1,6 @@
 """`sottovoce predict`: label utterances with a trained run."""
 
+import io
 import json
 import time
 from collections.abc import Iterable, Iterator

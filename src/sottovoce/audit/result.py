@@ -74,18 +74,32 @@ class AttackOutcome:
                 members=int(data["members"]),
                 non_members=int(data["non_members"]),
                 auc=float(data["auc"]),
-                auc_interval=Interval(*data["auc_interval"]),
-                rates=tuple(
-                    Rate(**dict(rate) | {"interval": Interval(*rate["interval"])})
-                    for rate in data["rates"]
-                ),
-                curve=Curve(
-                    **{name: tuple(points) for name, points in dict(data["curve"]).items()}
-                ),
+                auc_interval=Interval(*map(float, data["auc_interval"])),
+                rates=tuple(map(_rate, data["rates"])),
+                curve=_curve(data["curve"]),
                 confidence=float(data["confidence"]),
             )
         except (KeyError, TypeError, ValueError) as problem:
             raise InvalidInput(f"Expected an attack in JSON, but {problem!r}.") from problem
+
+
+def _rate(data: Mapping[str, Any]) -> Rate:
+    return Rate(
+        false_positive_rate=float(data["false_positive_rate"]),
+        true_positive_rate=float(data["true_positive_rate"]),
+        interval=Interval(*map(float, data["interval"])),
+        resolved=bool(data["resolved"]),
+    )
+
+
+def _curve(data: Mapping[str, Any]) -> Curve:
+    found = Curve(
+        tuple(map(float, data["false_positive_rates"])),
+        tuple(map(float, data["true_positive_rates"])),
+    )
+    if len(found.false_positive_rates) != len(found.true_positive_rates):
+        raise ValueError("the two rates of a curve have different lengths")
+    return found
 
 
 def measure(

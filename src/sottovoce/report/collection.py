@@ -19,7 +19,7 @@ from sottovoce.io.allowed import join
 from sottovoce.io.run import NOTICE, PRIVATE, RUN, SUFFIX, Run
 from sottovoce.report.derivation import verified
 from sottovoce.report.evidence import Doubt, Kind
-from sottovoce.report.stage import Stage, stage_of
+from sottovoce.report.stage import Stage, in_a_sentence, stage_of
 
 ATTACK = ".attack.json"
 """Ends the name of what `deid attack` writes beside the release."""
@@ -127,15 +127,8 @@ def _output_hash(run: Mapping[str, Any]) -> str | None:
 
 def _read_stage(path: Path, *, private: bool = True) -> Stage:
     """The stage of one file; whatever is in it, a file that is no run is refused in a sentence."""
-    try:
+    with in_a_sentence(str(path)):
         return read_stage(path, private=private)
-    except InvalidInput:
-        raise
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
-            RecursionError) as problem:  # fmt: skip
-        raise InvalidInput(f"Expected the run file of a verb in {path}, got: {problem!r}.") from (
-            problem
-        )
 
 
 def read_stage(path: Path, *, private: bool = True) -> Stage:

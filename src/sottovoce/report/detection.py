@@ -37,7 +37,9 @@ def evaluation_of(stage: Stage) -> Evaluation | None:
 def findings(stage: Stage, policy: Policy) -> Iterator[Finding]:
     """Everything that the policy says about the detector of a release."""
     found = evaluation_of(stage)
-    name = str(stage.configuration.get("detector", {}).get("detector", "")) or "the detector"
+    used: Any = stage.configuration.get("detector")
+    name = str(used.get("detector") or "") if isinstance(used, Mapping) else ""
+    name = name or "the detector"
     if "gold" in name.split("+"):
         yield _unmeasured(stage, "The annotations were the detector; nobody knows what they miss.")
     elif found is None:
@@ -127,7 +129,8 @@ def _identifiers(stage: Stage, policy: Policy) -> Iterator[Finding]:
     """The list of identifiers, how they are replaced, and the fields beside the text."""
     types: Any = (stage.run.get("release") or {}).get("types")
     found: Mapping[str, Any] = types if isinstance(types, Mapping) else {}
-    looked_for = {*found, *map(str, stage.configuration.get("types") or ())}
+    known: Any = stage.configuration.get("types")
+    looked_for = {*found, *(map(str, known) if isinstance(known, list) else ())}
     open_ = [
         each for each, kinds in policy.identifiers.items() if not looked_for.intersection(kinds)
     ]

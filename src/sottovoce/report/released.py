@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sottovoce.errors import InvalidInput
 from sottovoce.privacy.guarantee import Claim, Guarantee, Verdict
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.report.numbers import Measured, number
@@ -59,6 +60,10 @@ def types(stage: Stage) -> list[TypeRow]:
     """The types of a release."""
     found = (stage.run.get("release") or {}).get("types") or {}
     replaced = (stage.run.get("metrics") or {}).get("replaced") or {}
+    if not isinstance(found, Mapping) or not isinstance(replaced, Mapping):
+        raise InvalidInput(f"{stage.path}: Expected the types of a release by name.")
+    if not all(isinstance(each, Mapping) for each in found.values()):
+        raise InvalidInput(f"{stage.path}: Expected a description of every type of a release.")
     return [
         TypeRow(
             kind=str(kind),
@@ -108,12 +113,10 @@ def examples(stage: Stage) -> list[Example]:
 
 def attacks(stage: Stage) -> list[AttackRow]:
     """Attacks on the release, if there were any."""
-    given = stage.run.get("attacks")
+    given = [*_listed(stage.run.get("attacks")), *_attacked(stage)]
     token = next((each.guarantee for each in stage.stated if each.guarantee.unit == "token"), None)
     rows = []
-    for each in given if isinstance(given, list) else ():
-        if not isinstance(each, Mapping):
-            continue
+    for each in given:
         measured = Measured.read({"value": each.get("success"), "interval": each.get("interval")})
         prior = number(each.get("prior"))
         if measured is not None:
@@ -124,6 +127,18 @@ def attacks(stage: Stage) -> list[AttackRow]:
                 AttackRow(name, int(number(each.get("trials")) or 0), measured, prior, most)
             )
     return rows
+
+
+def _listed(given: Any) -> list[Mapping[str, Any]]:
+    return [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
+
+
+def _attacked(stage: Stage) -> Iterator[Mapping[str, Any]]:
+    """The attacks of `deid attack`, each named with its type."""
+    types = (stage.attack or {}).get("types")
+    for kind, found in types.items() if isinstance(types, Mapping) else ():
+        for each in _listed(found.get("attacks")) if isinstance(found, Mapping) else ():
+            yield {**each, "attack": f"{kind}: {each.get('attack', '')}"}
 
 
 def _best_success(guarantee: Guarantee | None, prior: float | None) -> float | None:

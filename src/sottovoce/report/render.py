@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 
 from sottovoce import __version__
+from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.privacy.guarantee import rounded_down
 from sottovoce.privacy.policy import VACUOUS, Policy, shipped
@@ -19,7 +20,7 @@ from sottovoce.report.comparison import Comparison, compare
 from sottovoce.report.decision import Judgement, judge
 from sottovoce.report.numbers import claimed_epsilon, duration, percent, short, true_epsilon
 from sottovoce.report.plots import epsilon_chart
-from sottovoce.report.stage import Stage
+from sottovoce.report.stage import Stage, in_a_sentence
 from sottovoce.report.view import StageView, bare, interval, verdicts, view_of
 
 TITLE = "Privacy report"
@@ -46,7 +47,8 @@ class Report:
     @cached_property
     def judgement(self) -> Judgement:
         """What follows from the stages under the policy."""
-        return judge(self.stages, self.policy)
+        with in_a_sentence(f"the run files of {', '.join(each.name for each in self.stages)}"):
+            return judge(self.stages, self.policy)
 
     @property
     def defects(self) -> list[str]:
@@ -59,7 +61,14 @@ class Report:
         return sorted({part for stage in self.stages for part in stage.private})
 
     def html(self) -> str:
-        """The page as HTML."""
+        """The page as HTML; a run file with parts that cannot be shown is refused."""
+        with in_a_sentence(f"the run files of {', '.join(each.name for each in self.stages)}"):
+            try:
+                return self._html()
+            except jinja2.TemplateError as problem:
+                raise InvalidInput(f"Expected parts of a run, got: {problem}.") from problem
+
+    def _html(self) -> str:
         comparison: Comparison | None = None if self.compared is None else compare(*self.compared)
         return (
             _environment()
@@ -91,9 +100,10 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """The verdicts of the page as JSON."""
+        judgement = self.judgement
         return {
             "title": self.title,
-            **self.judgement.to_json(),
+            **judgement.to_json(),
             "private": self.private,
             "stages": [
                 {

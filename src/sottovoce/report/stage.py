@@ -4,7 +4,8 @@ Missing parts of a run are skipped; invalid parts are errors, because a page mus
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from sottovoce import _validate
 from sottovoce.audit.bounds import LowerBound
 from sottovoce.audit.result import AuditResult
-from sottovoce.errors import InvalidInput, LedgerDamaged
+from sottovoce.errors import InvalidInput, LedgerDamaged, SottovoceError
 from sottovoce.privacy.guarantee import Claim, Guarantee
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.report.evidence import Doubt, Kind, doubts_of
@@ -130,7 +131,7 @@ class Stage:
         return tuple(
             {name: value for name, value in row.items() if value is not None and _finite(value)}
             for row in read
-            if row.get("step") is not None
+            if (step := row.get("step")) is not None and _finite(step)
         )
 
     def scores(self) -> tuple[str, Mapping[str, Measured]]:
@@ -145,6 +146,19 @@ class Stage:
     def _part(self, name: str) -> Mapping[str, Any]:
         part = self.run.get(name)
         return part if isinstance(part, Mapping) else {}
+
+
+@contextmanager
+def in_a_sentence(what: str) -> Iterator[None]:
+    """Whatever a file holds, it is shown or refused in a sentence."""
+    try:
+        yield
+    except SottovoceError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
+            RecursionError) as problem:  # fmt: skip
+        reason = " ".join(repr(problem).split())[:200]
+        raise InvalidInput(f"Expected runs of sottovoce in {what}, got: {reason}.") from problem
 
 
 def stage_of(

@@ -6,8 +6,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sottovoce.deid.detect.evaluation import TypeRecall
 from sottovoce.privacy.guarantee import Guarantee, rounded_up
-from sottovoce.report import comparison, cross_run, derivation, entries, released
+from sottovoce.report import comparison, cross_run, derivation, detection, entries, released
 from sottovoce.report.numbers import Measured, number
 from sottovoce.report.plots import VerdictLine, history_chart, roc_chart, verdict_chart
 from sottovoce.report.stage import Stage, Stated
@@ -48,6 +49,8 @@ class StageView:
     examples: tuple[released.Example, ...]
     attacks: tuple[released.AttackRow, ...]
     settings: tuple[tuple[str, str], ...]
+    recall: tuple[tuple[str, TypeRecall], ...] = ()
+    recall_on: str = ""
 
     @property
     def anchor(self) -> str:
@@ -63,6 +66,7 @@ class StageView:
 def view_of(place: int, stage: Stage) -> StageView:
     """The view of one stage."""
     part, scores = stage.scores()
+    measured = detection.evaluation_of(stage) if stage.verb == "deid" else None
     main = None if stage.main is None else stage.main.guarantee
     attacks = () if stage.audit is None else stage.audit.attacks
     return StageView(
@@ -80,6 +84,8 @@ def view_of(place: int, stage: Stage) -> StageView:
         types=tuple(released.types(stage)),
         examples=tuple(released.examples(stage)),
         attacks=tuple(released.attacks(stage)),
+        recall=tuple(sorted(measured.types.items())) if measured is not None else (),
+        recall_on="this very text" if detection.on_released_text(stage) else "another text",
         settings=tuple(
             (name, comparison.shown(value))
             for name, value in comparison.flat(stage.configuration).items()
@@ -138,7 +144,7 @@ def _charts(stage: Stage) -> list[Markup]:
             )
         )
     by_round = derivation.epsilon_by_round(stage)
-    if by_round:
+    if by_round and by_round[-1][1] > by_round[0][1] * 1.01:  # a lifetime cap costs once
         charts.append(
             history_chart(
                 [(place, Measured(epsilon)) for place, epsilon in by_round],

@@ -58,7 +58,8 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("release")
     manifest = released(folder, found=20, of=30)
     content: dict[str, Any] = json.loads(manifest.read_text())
-    return content | json.loads((folder / "private" / "out.jsonl.json").read_text())
+    content |= json.loads((folder / "private" / "out.jsonl.json").read_text())
+    return content
 
 
 @pytest.mark.parametrize("kind", ["train", "federate", "deid", "rescore", "audit"])

@@ -1,11 +1,13 @@
 """`sottovoce report`: runs in, one self-contained HTML page and a decision out."""
 
+import json
 import sys
 from typing import Any
 
 import click
 
 from sottovoce.cli.shared.console import json_option, print_json, printable
+from sottovoce.io.atomic import text_output
 
 
 class PageByDefault(click.Group):
@@ -52,6 +54,11 @@ def report() -> None:
     "--sign", "key", type=click.Path(exists=True, dir_okay=False),
     help="Ed25519 private key (PEM): also write PAGE.signed.json.",
 )  # fmt: skip
+@click.option(
+    "--for", "form", type=click.Choice(["registry", "nist"]),
+    help="Write an entry of OpenDP's registry of deployments, or a statement as NIST SP 800-226 "
+    "asks for, as JSON instead of the page.",
+)  # fmt: skip
 @click.option("--author", default="", help="Who makes the page.")
 @click.option("--scope", default="", help="What is released, to whom, for what.")
 @json_option
@@ -64,6 +71,7 @@ def page(
     references: tuple[str, ...],
     public: bool,
     key: str | None,
+    form: str | None,
     author: str,
     scope: str,
     as_json: bool,
@@ -87,6 +95,8 @@ def page(
 
     if not runs and not compare:
         raise InvalidInput("Expected at least one run, got none: name run folders.")
+    if key is not None and form is not None:
+        raise InvalidInput("Expected a page to sign, got --for: sign the page, then export.")
     if key is not None and output == "-":
         raise InvalidInput("Expected a file to sign, got standard output: name one with --output.")
     policy = policy_of(policy_name)
@@ -98,7 +108,14 @@ def page(
     made = Report(
         tuple(stages), title=title, compared=pair, policy=policy, author=author, scope=scope
     )
-    made.write(output)
+    if form is not None:
+        from sottovoce.report.export import Form, exported
+
+        with text_output(output) as stream:
+            json.dump(exported(made, Form(form)), stream, indent=2, ensure_ascii=False)
+            stream.write("\n")
+    else:
+        made.write(output)
     if key is not None:
         sign_page(made, output, key)
     quiet = output == "-"

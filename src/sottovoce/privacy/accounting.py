@@ -8,7 +8,7 @@ metric and plain epsilon) are rejected.
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sottovoce import _validate
@@ -250,6 +250,38 @@ def _worst_combination(
     entries: Sequence[Entry], delta: float, relation: Relation, sizes: Sequence[int]
 ) -> tuple[float, str]:
     """Count one member of each pool: the worst combination where members cannot be ordered."""
+    return max(
+        tightest(losses, delta, relation) for losses in _combinations(entries, relation, sizes)
+    )
+
+
+def delta_curve(
+    entries: Sequence[Entry],
+    epsilons: Sequence[float],
+    *,
+    relation: Relation,
+    group_size: int | Sequence[int] = 1,
+) -> list[float]:
+    """The smallest known delta at each epsilon, from the composed loss distributions.
+
+    Releases that are known only by one epsilon and delta have no such curve; they raise
+    `CannotAccount`.
+    """
+    entries = checked_entries(entries)
+    sizes = [group_size] * len(entries) if isinstance(group_size, int) else group_size
+    if any(entry.fact.objections(relation) for entry in entries):
+        raise CannotAccount("Expected releases with a guarantee, got one without.")
+    curves = [
+        pld.deltas_of(losses, epsilons, relation)
+        for losses in _combinations(entries, relation, sizes)
+    ]
+    return [max(point) for point in zip(*curves, strict=True)]
+
+
+def _combinations(
+    entries: Sequence[Entry], relation: Relation, sizes: Sequence[int]
+) -> Iterator[Losses]:
+    """The losses of every combination of one member of each pool that may be the worst."""
     certain: list[tuple[Loss, int]] = []
     pools: dict[str, list[Losses]] = defaultdict(list)
     undivided = _pools_of_one_kind(entries, relation)
@@ -272,10 +304,8 @@ def _worst_combination(
             f"Expected at most {_MOST_COMBINATIONS} combinations of different releases in pools, "
             "got more: use the same mechanism for all members of a pool."
         )
-    return max(
-        tightest(_merged(itertools.chain(certain, *picked)), delta, relation)
-        for picked in itertools.product(*choices)
-    )
+    for picked in itertools.product(*choices):
+        yield _merged(itertools.chain(certain, *picked))
 
 
 def _pools_of_one_kind(entries: Sequence[Entry], relation: Relation) -> set[str]:

@@ -5,13 +5,15 @@ The result is checked with the accountant itself: its epsilon is at most the tar
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from sottovoce import _validate
 from sottovoce.errors import InvalidInput
-from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.accounting import Entry
+from sottovoce.privacy.guarantee import Guarantee, Relation
+from sottovoce.privacy.risk import tradeoff
 
 # Relative tolerance: how far below the target the epsilon may be.
 TOLERANCE = 1e-3
@@ -33,7 +35,20 @@ class NoisyRecipe(_HasGuarantee, Protocol):
     def noise_multiplier(self) -> float: ...
 
 
+class HasEntries(Protocol):
+    """A recipe that says what it will execute."""
+
+    @property
+    def neighbours(self) -> Relation: ...
+    def entries(self) -> Iterable[Entry]: ...
+
+
+class NoisyEntries(HasEntries, NoisyRecipe, Protocol):
+    """A recipe with a noise multiplier that says what it will execute."""
+
+
 R = TypeVar("R", bound=NoisyRecipe)
+S = TypeVar("S", bound=NoisyEntries)
 
 
 def noise_multiplier(recipe: R, epsilon: float) -> R:
@@ -51,6 +66,48 @@ def noise_multiplier(recipe: R, epsilon: float) -> R:
         return replace(recipe, noise_multiplier=noise)  # type: ignore[type-var]
 
     return with_noise(_least(with_noise, epsilon, recipe.noise_multiplier))
+
+
+def noise_multiplier_for_risk(recipe: S, risk: float, *, prior: float | None = None) -> S:
+    """The recipe with the least noise at which an attack succeeds with at most this probability.
+
+    The attack is a test whether somebody took part or, with a `prior`, a guess of a value that is
+    right with this probability before the release: 1/100 for one of a hundred values.
+
+    >>> from sottovoce.privacy.recipes import Method, TrainingRecipe
+    >>> recipe = TrainingRecipe(method=Method.DP_SGD, noise_multiplier=1.0, epochs=1,
+    ...                         steps_per_epoch=50, sampling_rate=1.0, delta=1e-6)
+    >>> calibrated = noise_multiplier_for_risk(recipe, 0.6)
+    >>> 0.59 < success(calibrated) <= 0.6
+    True
+    """
+    _validate.rate("risk", risk)
+    blind = 0.5 if prior is None else _validate.rate("prior", prior)
+    if not blind < risk < 1:
+        raise InvalidInput(
+            f"Expected a risk above the chance of a blind guess ({blind:g}) and below 1, got "
+            f"{risk:g}."
+        )
+
+    def with_noise(noise: float) -> S:
+        return replace(recipe, noise_multiplier=noise)  # type: ignore[type-var]
+
+    low, high = math.log(_LEAST_NOISE), math.log(_MOST_NOISE)
+    if success(with_noise(_MOST_NOISE), prior=prior) > risk:
+        raise InvalidInput(f"Expected a risk that some amount of noise reaches, got {risk:g}.")
+    while high - low > TOLERANCE:
+        middle = (low + high) / 2
+        if success(with_noise(math.exp(middle)), prior=prior) <= risk:
+            high = middle
+        else:
+            low = middle
+    return with_noise(math.exp(high))
+
+
+def success(recipe: HasEntries, *, prior: float | None = None) -> float:
+    """The largest success of a test of membership, or of a guess with this `prior`."""
+    curve = tradeoff(list(recipe.entries()), relation=recipe.neighbours)
+    return curve.membership if prior is None else curve.success(prior)
 
 
 def _epsilon(recipe: _HasGuarantee) -> float:

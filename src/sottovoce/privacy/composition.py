@@ -17,6 +17,7 @@ from sottovoce.privacy.facts import fact_from_json
 from sottovoce.privacy.groups import LARGEST_GROUP
 from sottovoce.privacy.guarantee import Guarantee, Notion, Relation, Unit
 from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.risk import Tradeoff, tradeoff
 
 BASIC = "basic composition: the epsilons and the deltas of the releases are added up"
 
@@ -146,6 +147,22 @@ def total_for_a_person(parts: Sequence[Part]) -> Total:
     if unbounded:
         return Total(None, "none", len(parts), tuple(dict.fromkeys(unbounded)))
     return _total(parts, [part.to_user or 1 for part in parts], Unit.USER)
+
+
+def tradeoff_for_a_person(parts: Sequence[Part]) -> Tradeoff | None:
+    """The trade-off curve to one user over all releases, where their losses have one."""
+    if not parts or any(part.to_user is None for part in parts):
+        return None
+    relations = {part.relation for part in parts}
+    sizes = [part.to_user or 1 for part in parts for _ in part.entries]
+    try:
+        return tradeoff(
+            several_runs(part.entries for part in parts),
+            relation=relations.pop() if len(relations) == 1 else Relation.REPLACE_ONE,
+            group_size=1 if set(sizes) <= {1} else sizes,
+        )
+    except SottovoceError:
+        return None
 
 
 def total_for_a_unit(parts: Sequence[Part], unit: Unit) -> Total:

@@ -9,17 +9,24 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sottovoce.privacy.composition import Part, Total, total_for_a_person
+from sottovoce.privacy.composition import (
+    Part,
+    Total,
+    total_for_a_person,
+    tradeoff_for_a_person,
+)
 from sottovoce.privacy.guarantee import Guarantee, Unit, rounded_up
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.ledgers.merging import without_copies
 from sottovoce.privacy.policy import VACUOUS, Policy
-from sottovoce.privacy.risk import certainty, percent_up
+from sottovoce.privacy.risk import Tradeoff, certainty, percent_up
 from sottovoce.report import detection
 from sottovoce.report.finding import Finding, Level, Weight
 from sottovoce.report.stage import Stage
 
 _REASONS = 3
+GUESSES = {"attribute": 0.1, "singling out": 1e-3, "reconstruction": 1e-6}
+"""How often a blind guess of each attack is right."""
 
 
 class Decision(StrEnum):
@@ -45,6 +52,8 @@ class Judgement:
     policy: Policy
     findings: tuple[Finding, ...]
     total: Total | None
+    curve: Tradeoff | None = None
+    """For one person over all stages; None where it would be vacuous or is not known."""
 
     @property
     def decision(self) -> Decision:
@@ -65,6 +74,7 @@ class Judgement:
             "reasons": [finding.sentence for finding in self.reasons],
             "findings": [finding.to_json() for finding in self.findings],
             "person": None if self.total is None else self.total.to_json(),
+            "bounds": None if self.curve is None else bounds_of(self.curve),
             "policy": {"name": self.policy.name, "sha256": self.policy.sha256},
         }
 
@@ -72,7 +82,9 @@ class Judgement:
 def judge(stages: Sequence[Stage], policy: Policy) -> Judgement:
     """Hold the stages that are to be released against a policy."""
     released = [stage for stage in stages if not stage.reference]
-    total = _total(released)
+    parts = _parts(released)
+    total = total_for_a_person(parts) if parts else None
+    useful = total is not None and total.holds and total.epsilon <= VACUOUS
     findings: list[Finding] = []
     for stage in released:
         findings += _evidence(stage)
@@ -90,7 +102,18 @@ def judge(stages: Sequence[Stage], policy: Policy) -> Judgement:
         findings.append(_all_well(policy))
     # Equal sentences of several stages are one finding; the order is by what matters most.
     once = dict.fromkeys(sorted(findings, key=lambda each: each.order))
-    return Judgement(policy, tuple(once), total)
+    return Judgement(policy, tuple(once), total, tradeoff_for_a_person(parts) if useful else None)
+
+
+def bounds_of(curve: Tradeoff) -> dict[str, Any]:
+    """What the curve allows at most, by attack; `mu` where the noise is Gaussian."""
+    return {
+        "membership": curve.membership,
+        "attribute": curve.success(GUESSES["attribute"]),
+        "singling out": curve.success(GUESSES["singling out"]),
+        "reconstruction": curve.success(GUESSES["reconstruction"]),
+        "mu": curve.mu,
+    }
 
 
 def _evidence(stage: Stage) -> Iterator[Finding]:
@@ -220,8 +243,8 @@ def _person(total: Total | None, policy: Policy, stages: int) -> Iterator[Findin
         yield from _epsilon("All stages together", total.guarantee, policy)
 
 
-def _total(stages: Sequence[Stage]) -> Total | None:
-    """The total for one person over all stages; copies of one ledger count once."""
+def _parts(stages: Sequence[Stage]) -> list[Part]:
+    """What all stages have spent; copies of one ledger count once."""
     named: list[tuple[str, Ledger]] = []
     about: dict[str, tuple[float, int | None]] = {}
     for stage in stages:
@@ -231,14 +254,12 @@ def _total(stages: Sequence[Stage]) -> Total | None:
         delta = max((each.guarantee.delta for each in stage.stated), default=0.0)
         named.append((stage.name, chosen))
         about[stage.name] = (delta, stage.group_size)
-    if not named:
-        return None
     kept = without_copies(named, [])
     parts = []
     for name, ledger in kept:
         delta, size = about.get(name, (max(each for each, _ in about.values()), None))
         parts.append(Part.of(name, ledger, delta, size))
-    return total_for_a_person(parts)
+    return parts
 
 
 def _all_well(policy: Policy) -> Finding:

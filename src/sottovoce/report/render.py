@@ -14,12 +14,19 @@ from sottovoce.errors import InvalidInput
 from sottovoce.io.atomic import text_output
 from sottovoce.privacy.guarantee import rounded_down
 from sottovoce.privacy.policy import VACUOUS, Policy, shipped
-from sottovoce.privacy.risk import in_words
+from sottovoce.privacy.risk import Tradeoff, in_words, percent_up
 from sottovoce.report import cross_run
 from sottovoce.report.comparison import Comparison, compare
-from sottovoce.report.decision import Judgement, judge
-from sottovoce.report.numbers import claimed_epsilon, duration, percent, short, true_epsilon
-from sottovoce.report.plots import epsilon_chart
+from sottovoce.report.decision import GUESSES, Judgement, judge
+from sottovoce.report.numbers import (
+    Measured,
+    claimed_epsilon,
+    duration,
+    percent,
+    short,
+    true_epsilon,
+)
+from sottovoce.report.plots import epsilon_chart, history_chart
 from sottovoce.report.stage import Stage, in_a_sentence
 from sottovoce.report.view import StageView, bare, interval, verdicts, view_of
 
@@ -82,6 +89,8 @@ class Report:
                 author=self.author,
                 scope=self.scope,
                 vacuous=VACUOUS,
+                guesses=GUESSES,
+                curve_chart=_curve_chart(self.judgement.curve),
                 embedded=json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False),
                 private=self.private,
                 verdict_chart=verdicts(self.views),
@@ -143,6 +152,7 @@ def _environment() -> jinja2.Environment:
         "percent": percent,
         "short": short,
         "true_epsilon": true_epsilon,
+        "up": percent_up,
         "at_least": rounded_down,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
     }
@@ -182,6 +192,17 @@ def _by_run(utilities: Sequence[cross_run.Utility]) -> list[tuple[cross_run.Poin
         for point in each.points:
             found.setdefault(point.place, (point, {}))[1][each.key] = point.measured
     return [found[place] for place in sorted(found)]
+
+
+def _curve_chart(curve: Tradeoff | None) -> Any:
+    """The trade-off curve: misses against false alarms."""
+    if curve is None:
+        return None
+    points = [(5.0 * step, Measured(100 * curve.miss(step / 20))) for step in range(21)]
+    return history_chart(
+        points, title="False alarms against misses", x_label="false alarms of a test, %",
+        y_label="misses, at least, %",
+    )  # fmt: skip
 
 
 def _wer_chart(stages: Sequence[Stage]) -> Any:

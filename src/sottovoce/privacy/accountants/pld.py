@@ -9,7 +9,7 @@ is a small fraction of epsilon, and compose small distributions first.
 import heapq
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution as distribution
@@ -82,6 +82,36 @@ def epsilon_of(
             return bound
         epsilon = min(bound, answer)
     return float(epsilon)
+
+
+def deltas_of(
+    losses: Iterable[tuple[Loss, int]], epsilons: Sequence[float], relation: Relation
+) -> list[float]:
+    """The delta of the composed losses at each epsilon: the whole curve, as upper bounds.
+
+    >>> [round(d, 4) for d in deltas_of([(GaussianLoss(1.0), 1)], [0.0, 1.0], Relation.REPLACE_ONE)]
+    [0.3829, 0.1269]
+    """
+    relation = _validate.choice("relation", relation, Relation)
+    losses = [(loss, count) for loss, count in losses if count]
+    releases = sum(count for _, count in losses)
+    if not losses:
+        return [0.0] * len(epsilons)
+    if all(isinstance(loss, GaussianLoss) for loss, _ in losses):
+        mu = gaussian.compose(
+            loss.mu * math.sqrt(n) for loss, n in losses if isinstance(loss, GaussianLoss)
+        )
+        return [gaussian.delta_of(mu, epsilon) for epsilon in epsilons]
+    middle = epsilon_of(losses, 1e-3, relation)
+    if not 0 < middle < LARGEST_EPSILON:
+        return [1.0] * len(epsilons)
+    coarsest = max(_finest_width(loss, n, relation) for loss, n in losses)
+    width = max(grid_width(middle, releases), middle / _MOST_POINTS, coarsest)
+    composed = _compose(losses, min(width, _WIDEST), relation)
+    return [
+        min(1.0, float(composed.get_delta_for_epsilon(epsilon)) + releases * _ROUNDING_ERROR)
+        for epsilon in epsilons
+    ]
 
 
 def is_precise(losses: Iterable[tuple[Loss, int]], delta: float) -> bool:

@@ -72,7 +72,7 @@ class Tradeoff:
         >>> Tradeoff((0.0,), (0.2,)).miss(0.1)
         0.7000000000000001
         """
-        _validate.rate("alpha", alpha)
+        _validate.between("alpha", alpha, 0, 1)
         return max(
             0.0,
             *(

@@ -5,6 +5,7 @@ trainable parameters of the model. A checkpoint also releases buffers: they must
 they are declared public by name. And only the training itself may call the optimiser.
 """
 
+import math
 import pickle
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -226,10 +227,19 @@ def _fingerprint(tensor: Tensor) -> tuple[object, ...]:
         values = torch.view_as_real(values).flatten()
     if values.numel() <= SMALL:
         return *kind, values.cpu().view(BYTES).numpy().tobytes()
-    if values.is_floating_point():
-        values = values.nan_to_num()
-    places = torch.arange(1, len(values) + 1, device=values.device) % 1009
-    return *kind, float(values.sum(dtype=WIDE)), float((values * places).sum(dtype=WIDE))
+    total, weighted = _sums(values)
+    if not (math.isfinite(total) and math.isfinite(weighted)):
+        total, weighted = _sums(values.nan_to_num())
+    return *kind, total, weighted
+
+
+def _sums(values: Tensor, width: int = 1009) -> tuple[float, float]:
+    """The sum of a vector, and its sum weighted by the place modulo `width`, in one pass."""
+    whole = len(values) // width * width
+    columns = values[:whole].view(-1, width).sum(0, dtype=WIDE)
+    columns[: len(values) - whole] += values[whole:].to(WIDE)
+    places = torch.arange(1, width + 1, device=values.device, dtype=WIDE)
+    return float(columns.sum()), float(columns @ places)
 
 
 def _few(items: Sequence[object], most: int = 5) -> str:

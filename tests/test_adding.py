@@ -34,6 +34,8 @@ from sottovoce.deid import (
 )
 from sottovoce.deid.attacks.run import ATTACKS as READERS
 from sottovoce.deid.detect import Combination
+from sottovoce.deid.detect.forms import Form
+from sottovoce.deid.detect.languages import LANGUAGES, Language
 from sottovoce.deid.replace import Cost, Kernel, Surrogates, public_surrogates
 from sottovoce.deid.replace.sources import SourceRequest, surrogates_from
 from sottovoce.deid.replace.strategies import mechanism_for
@@ -47,7 +49,8 @@ from sottovoce.privacy.facts import SurrogateSource
 
 ROOT = Path(__file__).parents[1]
 TABLES: tuple[Registry[object], ...] = (
-    DETECTORS, STRATEGIES, SOURCES, METRICS, ENCODERS, MEMBERSHIP, READERS, FORMATS, NBEST,
+    DETECTORS, LANGUAGES, STRATEGIES, SOURCES, METRICS, ENCODERS, MEMBERSHIP, READERS, FORMATS,
+    NBEST,
 )  # type: ignore[assignment]  # fmt: skip
 
 PLUGIN = '''
@@ -517,6 +520,25 @@ def test_an_nbest_format_is_read_and_written(loaded: str, tmp_path: Path) -> Non
     assert (tmp_path / "again.tabs").read_bytes() == (tmp_path / "heard.tabs").read_bytes()
     with pytest.raises(InvalidInput, match="Expected a file with the format tabs"):
         read_nbest(tmp_path, "tabs")
+
+
+# Languages
+
+
+def test_a_language_is_chosen_by_its_code() -> None:
+    lists = {"first": ("Sanne",), "last": ("Bakker",), "place": ("Utrecht",)}
+    dutch = Language(
+        code="nl", name="Dutch", titles=frozenset({"mevrouw"}), ordinary=frozenset(), words=lists,
+        forms=(Form("ADDRESS", "postcode", re.compile(r"\b\d{4} ?[a-z]{2}\b")),),
+    )  # fmt: skip
+    with pytest.raises(InvalidInput, match="Expected language to be one of en, de, es, got 'nl'"):
+        detector("fast", language="nl")
+    LANGUAGES.register("nl", dutch)
+    deid = Deidentifier(detector=detector("fast", language="nl"), setting=Setting(strategy="typed"))
+    released = deid.release("mevrouw Bakker en Sanne wonen in Utrecht, 3511 ab").text
+    assert released == "mevrouw [PER] en [PER] wonen in [LOC], [ADDRESS]"
+    with pytest.raises(InvalidInput, match="built-in language"):
+        LANGUAGES.register("de", dutch)
 
 
 # Encoders

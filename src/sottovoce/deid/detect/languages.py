@@ -27,11 +27,13 @@ class Language:
     titles: frozenset[str]
     ordinary: frozenset[str]
     """Words that are names too; alone they are taken for words."""
+    words: Lists | None = None
+    """The lists `first`, `last` and `place`; by default those in `language/`."""
 
     @property
     def lists(self) -> Lists:
         """First names, last names and places."""
-        return _lists(self.code)
+        return _lists(self.code) if self.words is None else self.words
 
     def surrogates(self) -> dict[str, tuple[str, ...]]:
         """Values to replace others by: people and places."""

@@ -25,7 +25,7 @@ torch.set_num_threads(1)
 logging.disable_progress_bar()
 
 assistants = ("communication", "health", "video")
-said = [(u.text, k) for k, name in enumerate(assistants) for u in generate(name, size=240, seed=1)]
+said = [(u.text, k) for k, name in enumerate(assistants) for u in generate(name, size=120, seed=1)]
 gold = torch.tensor([assistant for _, assistant in said])
 train = torch.tensor([row for row in range(len(said)) if row % 6])
 test = torch.arange(0, len(said), 6)
@@ -62,7 +62,7 @@ class Classifier(nn.Module):
 
 
 model = Classifier()
-plan = Plan(population=len(train), batch_size=100, epochs=2, delta=1e-4).calibrate(epsilon=8)
+plan = Plan(population=len(train), batch_size=50, epochs=2, delta=1e-4).calibrate(epsilon=8)
 optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=2e-3)
 training = PrivateTraining(plan, model, optimizer, owners=len(train))
 for step in training.steps():

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +24,17 @@ def compiled_or_skip(source: Path, open_library: Callable[[Path], Kernel]) -> Ke
             raise
         except (NotBuilt, Unusable) as reason:
             pytest.skip(f"no kernel {source.stem}: {reason}")
+
+
+@cache
+def why_not_compiled(source: Path) -> str:
+    """An empty string, or why this kernel cannot be compiled; tried once."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            build(source, Path(folder))
+        except NotBuilt as reason:
+            return f"no kernel {source.stem}: {reason}"
+    return ""
 
 
 def build_with_defect(source: Path, defect: tuple[str, str], folder: Path) -> Path:

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parents[1] / "examples"
 EXAMPLES = {
     "finetune_encoder.py": (
         ("transformers",),
-        r"encoder: .*\naccuracy on 120 utterances: [01]\.\d\d \(guessing: 0\.33\)\n"
+        r"encoder: .*\naccuracy on 60 utterances: [01]\.\d\d \(guessing: 0\.33\)\n"
         r"Adding or removing any one example .* at most e\^8, .*",
     ),
     "user_level_training.py": (

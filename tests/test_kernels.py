@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.compiling import compiled_or_skip
+from tests.compiling import why_not_compiled
 
 from sottovoce import kernels
 from sottovoce.kernels import KERNELS, NotBuilt, build, library
@@ -17,7 +17,8 @@ pytestmark = pytest.mark.parametrize("source", KERNELS, ids=lambda source: sourc
 @pytest.fixture(autouse=True)
 def compiler(source: Path) -> None:
     """Where nothing can be compiled at all, these tests say nothing."""
-    compiled_or_skip(source, lambda path: path)
+    if reason := why_not_compiled(source):
+        pytest.skip(reason)
 
 
 @pytest.mark.parametrize(

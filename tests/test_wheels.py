@@ -145,7 +145,7 @@ def test_verbs_that_need_no_torch_run_without_it(installed: Path, tmp_path: Path
     assert not (installed / "torch").exists()
     (tmp_path / "notes.txt").write_text("call maria at 555-0123\n")
     epsilon = ["--strategy", "word", "--p", 0.99, "--pi-min", 0.01, "--tokens", 10]
-    commands = [
+    commands: list[list[object]] = [
         ["--help"],
         ["epsilon", "deid", *epsilon, "--delta", 1e-6],
         ["corpus", "make", "health", "-o", "health.jsonl", "--size", 50, "--seed", 7],

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.generators import architectures, command_line, layers, results, rooms
+from docs.generators import architectures, before_after, command_line, layers, results, rooms
 
 ROOT = Path(__file__).parents[2]
 
@@ -13,6 +13,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "docs/cli.md": command_line.page,
     "docs/images/layers.svg": layers.picture,
     "docs/images/training.svg": results.training_plot,
+    "docs/reproductions/before-after.md": before_after.page,
     "docs/reproductions/results.md": results.page,
     "docs/reproductions/training-cost.md": results.training_page,
 }

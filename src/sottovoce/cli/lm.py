@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sottovoce.cli.lm_tune import sample, tune
 from sottovoce.cli.shared.console import json_option, print_json, progress
 from sottovoce.cli.shared.options import deprecated_option
 from sottovoce.corpora.lines import LINE_LIMIT, Problems, open_bytes, text_lines
@@ -27,7 +28,11 @@ _KIND_NAMES = {"ngram": "an n-gram model", "transformer": "a Transformer"}
 
 @click.group()
 def lm() -> None:
-    """Train background language models on public text."""
+    """Train background language models on public text, and adapt them to private text."""
+
+
+lm.add_command(tune)
+lm.add_command(sample)
 
 
 @lm.command()

@@ -90,7 +90,8 @@ def load_lm(
     path = Path(path)
     if path.is_file():
         return _load_file(path, vocabulary, kenlm=kenlm)
-    if not (path / ABOUT).is_file() and (path / HUGGING_FACE).is_file():
+    adapted = (path / "adapter_config.json").is_file()
+    if not (path / ABOUT).is_file() and (adapted or (path / HUGGING_FACE).is_file()):
         from sottovoce.personalize.lm.neural.huggingface import HuggingFaceLM
 
         if vocabulary is None and (path / WORDS).is_file():

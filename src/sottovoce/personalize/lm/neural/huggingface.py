@@ -23,9 +23,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sottovoce._model_folders import LOCAL, check_size
 from sottovoce.errors import InvalidInput
 from sottovoce.personalize.lm.neural.model import PrefixTree
+from sottovoce.personalize.lm.neural.tuning import load_causal
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
 
 # Rounding tolerance between tree and single-sentence scores.
@@ -61,22 +61,8 @@ class HuggingFaceLM:
 
     @classmethod
     def load(cls, folder: Path | str, vocabulary: Vocabulary) -> "HuggingFaceLM":
-        """Load a model from a folder; nothing is downloaded, and no code in it is executed."""
-        try:
-            from transformers import AutoModelForCausalLM, AutoTokenizer
-        except ImportError as problem:
-            raise InvalidInput(
-                f"Expected transformers for {folder}, not installed: pip install 'sottovoce[bert]'."
-            ) from problem
-        try:
-            check_size(AutoModelForCausalLM, Path(folder))
-            tokenizer = AutoTokenizer.from_pretrained(str(folder), **LOCAL)
-            model = AutoModelForCausalLM.from_pretrained(
-                str(folder), use_safetensors=True, dtype=torch.float32, **LOCAL
-            )
-        except (OSError, ValueError, KeyError, ImportError) as problem:
-            first = str(problem).strip().splitlines()[0]
-            raise InvalidInput(f"Expected a causal model in {folder}: {first}") from problem
+        """Load a model or an adapter from a folder; see `load_causal`."""
+        model, tokenizer = load_causal(folder)
         return cls(model, tokenizer, vocabulary)
 
     def score(

@@ -92,3 +92,9 @@ def test_what_is_refused(run_cli: RunCli, data: Path, tmp_path: Path) -> None:
     adapter.mkdir()
     (adapter / "adapter_config.json").write_text('{"base_model_name_or_path": "nowhere"}')
     assert "found none there" in run_cli("lm", "sample", adapter).stderr
+    broken = tmp_path / "model.gguf"
+    broken.write_bytes(b"GGUF?")
+    for path in (broken, data):
+        result = run_cli("lm", "convert", path, "-o", tmp_path / "converted")
+        assert result.exit_code == 2
+        assert "GGUF" in result.stderr

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sottovoce.cli.lm_tune import sample, tune
+from sottovoce.cli.lm_tune import convert, sample, tune
 from sottovoce.cli.shared.console import json_option, print_json, progress
 from sottovoce.cli.shared.options import deprecated_option
 from sottovoce.corpora.lines import LINE_LIMIT, Problems, open_bytes, text_lines
@@ -33,6 +33,7 @@ def lm() -> None:
 
 lm.add_command(tune)
 lm.add_command(sample)
+lm.add_command(convert)
 
 
 @lm.command()

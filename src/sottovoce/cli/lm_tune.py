@@ -1,4 +1,4 @@
-"""`sottovoce lm tune` and `lm sample`: private adapters of language models."""
+"""`sottovoce lm tune`, `lm sample` and `lm convert`: private adapters of language models."""
 
 import shutil
 import time
@@ -106,3 +106,24 @@ def sample(
     else:
         for text in texts:
             click.echo(text)
+
+
+@click.command()
+@click.argument("model")
+@click.option("-o", "--output", "folder", required=True, help="Folder for the model.")
+@json_option
+def convert(model: str, folder: str, as_json: bool) -> None:
+    """Convert MODEL, a GGUF file, to a Hugging Face folder with safetensors.
+
+    Needs the packages gguf and accelerate. Quantised weights become float32.
+
+    \b
+    Example: sottovoce lm convert SmolLM2-135M-Instruct.Q4_1.gguf -o smollm2/
+    """
+    from sottovoce.personalize.lm.neural.tuning import convert_gguf
+
+    weights = convert_gguf(model, folder)
+    if as_json:
+        print_json({"folder": folder, "weights": weights})
+    else:
+        click.echo(f"Converted {weights:,} weights into {folder}.")

@@ -212,3 +212,29 @@ def sample(
         eos_token_id=tokenizer.eos_token_id,
     )
     return [tokenizer.decode(row[1:], skip_special_tokens=True).strip() for row in drawn]
+
+
+def convert_gguf(path: Path | str, folder: Path | str) -> int:
+    """Write a GGUF model as a folder with safetensors; return the number of its weights."""
+    path, folder = Path(path), Path(folder)
+    if not path.is_file() or path.suffix != ".gguf":
+        raise InvalidInput(f"Expected a GGUF file, got {path}.")
+    if folder.exists() and any(folder.iterdir()):
+        raise InvalidInput(f"Expected an empty folder, got {folder}: name another.")
+    try:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        where = {"gguf_file": path.name, **LOCAL}
+        tokenizer = AutoTokenizer.from_pretrained(str(path.parent), **where)
+        model = AutoModelForCausalLM.from_pretrained(str(path.parent), dtype=torch.float32, **where)
+    except ImportError as problem:
+        raise InvalidInput(
+            f"Expected the packages transformers, accelerate and gguf for {path}: "
+            "pip install 'sottovoce[lm]' gguf."
+        ) from problem
+    except (OSError, ValueError, KeyError, RuntimeError) as problem:
+        first = (str(problem).strip().splitlines() or [""])[0]
+        raise InvalidInput(f"Expected a GGUF language model in {path}: {first}") from problem
+    tokenizer.save_pretrained(str(folder))
+    model.save_pretrained(str(folder))
+    return sum(parameter.numel() for parameter in model.parameters())

@@ -5,6 +5,7 @@ as it is, so the guarantee is about the adapter.
 """
 
 import json
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -232,7 +233,7 @@ def convert_gguf(path: Path | str, folder: Path | str) -> int:
             f"Expected the packages transformers, accelerate and gguf for {path}: "
             "pip install 'sottovoce[lm]' gguf."
         ) from problem
-    except (OSError, ValueError, KeyError, RuntimeError) as problem:
+    except (OSError, ValueError, LookupError, RuntimeError, struct.error) as problem:
         first = (str(problem).strip().splitlines() or [""])[0]
         raise InvalidInput(f"Expected a GGUF language model in {path}: {first}") from problem
     tokenizer.save_pretrained(str(folder))

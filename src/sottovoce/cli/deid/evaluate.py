@@ -1,6 +1,7 @@
 """`sottovoce deid evaluate`: recall of a detector."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ from sottovoce.cli.deid.options import chosen_labels, labels_option
 from sottovoce.cli.shared.console import json_option, print_json, track
 from sottovoce.cli.shared.reading import open_corpus, reading_options
 from sottovoce.deid.detect import evaluate
+from sottovoce.deid.detect.stability import stability
 from sottovoce.io.atomic import text_output
 
 
@@ -38,6 +40,8 @@ def evaluate_verb(
 ) -> None:
     """Compare a detector with the annotations of IN: recall by type, with lower bounds.
 
+    Stability is how often swapping one private value for another changes any other mark.
+
     \b
     Example:
       sottovoce deid evaluate calls.jsonl --labels built-in -o recall.json
@@ -45,7 +49,11 @@ def evaluate_verb(
     utterances = track(open_corpus(source, **reading), "Evaluating", unit="utterances")
     mapped = chosen_labels(labels)
     chosen = detection.detector(mapped)
-    found = evaluate(chosen, utterances, mapped, confidence=confidence)
+    corpus = list(utterances)
+    found = replace(
+        evaluate(chosen, corpus, mapped, confidence=confidence),
+        stability=stability(chosen, corpus, mapped, confidence=confidence),
+    )
     if output is not None:
         with text_output(output) as stream:
             stream.write(json.dumps(found.to_json(), indent=2) + "\n")

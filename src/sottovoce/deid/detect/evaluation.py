@@ -19,6 +19,7 @@ from sottovoce import _validate
 from sottovoce.corpora import Span, Utterance, spans_of
 from sottovoce.deid.detect.detector import Detector, fingerprint
 from sottovoce.deid.detect.labels import LabelMap
+from sottovoce.deid.detect.stability import Stability
 from sottovoce.deid.detect.words import Word, words_of
 from sottovoce.errors import InvalidInput
 
@@ -91,6 +92,8 @@ class Evaluation:
     types: dict[str, TypeRecall]
     examples: tuple[tuple[str, str], ...] = ()
     fingerprint: str = ""
+    stability: Stability | None = None
+    """Whether marks depend on the values beside them, where that was measured."""
 
     @property
     def recall(self) -> float:
@@ -110,7 +113,8 @@ class Evaluation:
             f"{kind:10} {each.words:8,} {each.missed_words:7,} {each.recall:7.4f} {each.lower:9.4f}"
             for kind, each in sorted(self.types.items())
         ]
-        return [*rows, f"All: recall {self.recall:.4f}, precision {self.precision:.4f}."]
+        rows.append(f"All: recall {self.recall:.4f}, precision {self.precision:.4f}.")
+        return [*rows, f"Stability: {self.stability}."] if self.stability else rows
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -123,6 +127,7 @@ class Evaluation:
             "public_words": self.public_words,
             "needless_words": self.needless_words,
             "types": {kind: found.to_json() for kind, found in sorted(self.types.items())},
+            **({"stability": self.stability.to_json()} if self.stability else {}),
         }
 
     @classmethod
@@ -138,6 +143,7 @@ class Evaluation:
                 utterances=int(data["utterances"]),
                 public_words=int(data["public_words"]),
                 needless_words=int(data["needless_words"]),
+                stability=(Stability.from_json(data["stability"]) if "stability" in data else None),
                 types={
                     kind: TypeRecall(
                         confidence=confidence, **{name: int(found[name]) for name in names}

@@ -159,6 +159,7 @@ class Released:
         if self.detector != "gold":
             ledger.assume(
                 f"what else {self.detector} marks does not depend on the private values beside it"
+                + self._measured_stability()
             )
         ledger.assume(_IDENTITY)
         for sentence in missed_by(self.detector) if misses is None else ():
@@ -302,6 +303,11 @@ class Released:
             return None
         by_words = [kind for kind, each in self.mechanisms.items() if not each.whole]
         return Misses.of(self.evaluation, self.unit_counts.types, by_words)
+
+    def _measured_stability(self) -> str:
+        """How far the assumption was found to hold; nothing where nobody measured it."""
+        measured = None if self.evaluation is None else self.evaluation.stability
+        return "" if measured is None else f"; measured: {measured}"
 
     def _recall_sentence(self) -> str:
         if self.detector == "gold":

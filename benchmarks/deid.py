@@ -2,7 +2,7 @@
 
     python benchmarks/deid.py                  speed, memory and recall on the built-in corpora
     python benchmarks/deid.py --data FOLDER    and recall on public datasets (CoNLL-2003, Presidio)
-    python benchmarks/deid.py --only recall    one part (speed, memory, recall, workers)
+    python benchmarks/deid.py --only recall    one part (speed, memory, recall, workers, finding)
     python benchmarks/deid.py --gigabyte       a file of 1 GB: memory, time, and a run killed midway
     python benchmarks/deid.py --size N         utterances of the speed test
 
@@ -23,6 +23,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from helpers.deid_finding import measured
 from helpers.deid_race import REPEATS, TARGETS, Figures, corpus, race
 from helpers.options import options_of, parser_of, tell, write
 from sottovoce.corpora import Utterance, read
@@ -34,7 +35,7 @@ from sottovoce.deid.detect.crf.training import choose_caution, train
 CAUTION = 0.98
 NEWS_RECALL = 0.98
 """The share of the private words of CoNLL-2003's valid part that its caution has to find."""
-PARTS = ("speed", "memory", "recall", "workers")
+PARTS = ("speed", "memory", "recall", "workers", "finding")
 GIGABYTE = 1_000_000_000
 COPIED = 10_000
 """Utterances that the large file repeats."""
@@ -236,6 +237,11 @@ def show(results: Figures) -> None:
     for name, each in results.get("recall", {}).items():
         if "recall" in each:
             table.add_row(f"recall, {name}", str(each["recall"]), "")
+    for name, each in results.get("finding", {}).items():
+        scores = "/".join(
+            f"{each[key]:.3f}" for key in ("precision", "recall", "f2") if key in each
+        )
+        table.add_row(name, f"{scores} {each['replaced']:.1%}", "")
     Console().print(table)
 
 
@@ -246,6 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--recall-size", type=int, default=3000, help="utterances a domain")
     parser.add_argument("--workers-size", type=int, default=150_000, help="utterances of the file")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="rounds of the speed test")
+    parser.add_argument("--every", type=int, default=4, help="one in so many utterances, finding")
     parser.add_argument("--only", choices=PARTS, action="append", help="a part; repeatable")
     parser.add_argument("--gigabyte", action="store_true", help="the run on a large file alone")
     parser.add_argument("--bytes", type=int, default=GIGABYTE, help="size of the large file")
@@ -269,6 +276,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             results["recall"] |= public_recalls(options.data)
     if "workers" in parts:
         results["workers"] = workers_speed(options.workers_size, options.repeats)
+    if "finding" in parts and not options.quick and (options.data / "ner").is_dir():
+        results["finding"] = measured(options.data, options.every)
     if options.gigabyte:
         results["gigabyte"] = gigabyte(options.bytes, options.folder)
     # Read as late as this, so that parts that were measured meanwhile are kept.

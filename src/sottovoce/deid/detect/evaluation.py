@@ -176,9 +176,9 @@ def evaluate(
     public = needless = total = 0
     for utterance, found in _answers(detector, utterances):
         total += 1
-        marks = _marks(utterance.text, found)
+        marks = marks_of(utterance.text, found)
         gold = labels.typed(spans_of(utterance))
-        private = _marks(utterance.text, gold)
+        private = marks_of(utterance.text, gold)
         public += sum(not kind for kind in private)
         needless += sum(bool(mark) and not kind for mark, kind in zip(marks, private, strict=True))
         words = _visible_words(utterance.text)
@@ -231,7 +231,7 @@ def _answers(
         yield from zip(batch, detector.find(batch), strict=True)
 
 
-def _marks(text: str, spans: Iterable[Span]) -> list[str]:
+def marks_of(text: str, spans: Iterable[Span]) -> list[str]:
     """The type of every word; empty for a public one."""
     marks = []
     ordered = sorted(spans)

@@ -108,10 +108,10 @@ def test_packing_is_undone() -> None:
 
 
 def test_caution_finds_more(shipped: Minilm) -> None:
-    text = "the hart at green park and brown on hope street with april"
-    bold, wary = (found(shipped.with_caution(caution), text) for caution in (0.0, 0.999))
+    text = "the team sent a green rose to the mission on the hill for hope"
+    bold, wary = (found(shipped.with_caution(caution), text) for caution in (0.0, 0.99999))
     assert len(" ".join(bold)) < len(" ".join(wary))
-    assert "at caution 0.999" in shipped.with_caution(0.999).name
+    assert "at caution 0.9" in shipped.with_caution(0.9).name
     assert found(shipped.with_thresholds(dict.fromkeys(shipped.types, 1.0)), text) == []
 
 

@@ -31,7 +31,7 @@ class AdapterTraining:
     """How an adapter is trained. The learning rate rises, stays, and falls in the last steps."""
 
     rank: int = 20
-    steps: int = 400
+    steps: int = 1000
     pieces: int = 1_100
     """In a batch."""
     learning_rate: float = 1.5e-3

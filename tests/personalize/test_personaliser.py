@@ -39,6 +39,7 @@ from sottovoce.personalize import (
     train_ngram,
 )
 from sottovoce.personalize.rescoring.stream import adapted_scores, personal_factors
+from sottovoce.personalize.rescoring.trusting import Trust
 from sottovoce.privacy.guarantee import Budget, Unit
 from sottovoce.privacy.noise import NoiseSource
 from sottovoce.privacy.recipes.federate import Cap
@@ -503,3 +504,53 @@ def test_the_whole_life_cycle_needs_no_torch(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout.split()[-1] == "False"
+
+
+NAMES = ("zoe", "kim", "bo")
+
+
+def spoken(turn: int, first: str, second: str) -> NBest:
+    rows = tuple(Hypothesis(f"call {name}", am=-0.1 * r) for r, name in enumerate((first, second)))
+    return NBest(f"t{turn}", rows)
+
+
+def trusting_device(**more: Any) -> Personaliser:
+    trust = Trust(background=Weights(acoustic=1.0, scale=0.02, mix=1.0), weight=0.3)
+    return Personaliser(LM.vocabulary, LM, weights=trust, **more)
+
+
+def test_a_device_with_a_trust_rescores_by_its_own_history() -> None:
+    made = trusting_device()
+    asked = spoken(99, "kim", "zoe")
+    assert made.rescore(asked) == "call kim"
+    for turn in range(12):
+        made.hear(spoken(turn, "zoe", "kim"))
+    # "zoe" is no word of the model: its history alone speaks for it.
+    assert "zoe" not in LM.vocabulary.index
+    assert made.rescore(asked) == "call zoe"
+    for turn in range(12):
+        made.forget(f"t{turn}")
+    assert made.rescore(asked) == "call kim"
+
+
+def test_hearing_on_and_building_anew_are_the_same() -> None:
+    lists = [spoken(turn, NAMES[turn % 3], NAMES[turn % 2]) for turn in range(8)]
+    one, other = trusting_device(), trusting_device()
+    for turn, each in enumerate(lists):
+        correction = "call bo" if turn == 3 else None
+        one.rescore(each)  # builds the model, which then hears on
+        one.hear(each, correction)
+        other.hear(each, correction)
+    asked = spoken(99, "kim", "zoe")
+    rescorers = [made._rescorer(made._believed) for made in (one, other) if made._believed]
+    assert rescorers[0].totals(asked) == pytest.approx(rescorers[1].totals(asked))
+
+
+def test_contacts_are_believed_from_the_start() -> None:
+    asked = spoken(99, "kim", "zoe")
+    assert trusting_device(bias=["zoe"]).rescore(asked) == "call zoe"
+    assert trusting_device(bias=["zoe zoe"]).rescore(asked) == "call kim"
+    with pytest.raises(InvalidInput, match="bias list"):
+        Personaliser(LM.vocabulary, LM, bias=["zoe"])
+    with pytest.raises(InvalidInput, match="language model"):
+        Personaliser(LM.vocabulary, weights=Trust(background=Weights()))

@@ -25,6 +25,7 @@ from sottovoce.personalize.personaliser import Personaliser
 from sottovoce.personalize.rescoring.run import Tuned, rescore, split_clients, tune_weights
 from sottovoce.personalize.rescoring.scores import Adaptation, Weights
 from sottovoce.personalize.rescoring.stream import Personalisation
+from sottovoce.personalize.rescoring.trusting import Sources, Trust, rescore_personal, tune_trust
 from sottovoce.personalize.rescoring.wer import WordErrors, word_errors
 
 __all__ = [
@@ -51,6 +52,8 @@ __all__ = [
     "RoundRequest",
     "Server",
     "SharedPairs",
+    "Sources",
+    "Trust",
     "Tuned",
     "Vocabulary",
     "Weights",
@@ -62,10 +65,12 @@ __all__ = [
     "pair_vocabulary",
     "read_nbest",
     "rescore",
+    "rescore_personal",
     "run_rounds",
     "server_for",
     "split_clients",
     "train_ngram",
+    "tune_trust",
     "tune_weights",
     "word_errors",
     "write_nbest",

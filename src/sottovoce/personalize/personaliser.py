@@ -9,9 +9,9 @@ import copy
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn, Self, cast
 
@@ -26,6 +26,7 @@ from sottovoce.personalize.device.contribution_log import (
     Declined,
 )
 from sottovoce.personalize.device.messages import RoundRequest
+from sottovoce.personalize.device.rescorer import DeviceRescorer
 from sottovoce.personalize.device.sealed import Key, SealedFile
 from sottovoce.personalize.device.state import LastAnswer, ReceivedMarginals, StoredUtterance
 from sottovoce.personalize.federated.cache import ClientCache
@@ -36,9 +37,11 @@ from sottovoce.personalize.lm.language_model import LanguageModel
 from sottovoce.personalize.lm.mixture import WordModel
 from sottovoce.personalize.lm.vocabulary import UNKNOWN, Dirichlet, Smoothing, Vector, Vocabulary
 from sottovoce.personalize.nbest.lists import NBest
+from sottovoce.personalize.rescoring.personal import BiasList
 from sottovoce.personalize.rescoring.run import Tuned
 from sottovoce.personalize.rescoring.scores import Adaptation, Weights
 from sottovoce.personalize.rescoring.stream import Personalisation, client_factors
+from sottovoce.personalize.rescoring.trusting import Sources, Trust
 from sottovoce.privacy.guarantee import Budget, Guarantee
 
 VERSION = 1
@@ -55,15 +58,18 @@ class _Derived:
     """Values derived from the utterances, computed on demand."""
 
     factors: Vector | None = None
-    model: LanguageModel | None = field(default=None)
+    model: LanguageModel | None = None
+    rescorer: DeviceRescorer | None = None
 
 
 class Personaliser:
     """One user's device. Needs torch only if the language model does.
 
-    Without an `lm` the adaptation factors are added to the recogniser's scores. `counting` and
-    `caps` are what the device agrees to; a request with others is declined. With caps the `budget`
-    protects the user, without them each utterance; without a budget nothing is ever sent.
+    `weights` are tuned by `rescore`: a `Trust` for the personal model, with a `bias` list if there
+    is one, else those of the paper's factors. Without an `lm` these are added to the recogniser's
+    scores. `counting` and `caps` are what the device agrees to; a request with others is declined.
+    With caps the `budget` protects the user, without them each utterance; without a budget nothing
+    is ever sent.
 
     >>> words = Vocabulary(("call", "mum", "mom", "<unk>"), [0.4, 0.2, 0.2, 0.2])
     >>> device = Personaliser(words, user="ann")
@@ -84,7 +90,8 @@ class Personaliser:
         vocabulary: Vocabulary,
         lm: LanguageModel | None = None,
         *,
-        weights: Weights | Tuned | None = None,
+        weights: Weights | Tuned | Trust | None = None,
+        bias: Iterable[str] = (),
         counting: Counting | None = None,
         caps: Caps | None = None,
         user: str = "me",
@@ -95,6 +102,12 @@ class Personaliser:
     ) -> None:
         _check_words(vocabulary, lm)
         self.vocabulary, self._lm, self.user = vocabulary, lm, user
+        self._believed = weights if isinstance(weights, Trust) else None
+        self._bias = BiasList(bias)
+        if self._believed is not None and lm is None:
+            raise InvalidInput("Expected a language model with a Trust as weights, got none.")
+        if self._bias and self._believed is None:
+            raise InvalidInput("Expected a Trust as weights with a bias list, got others.")
         self._tuned = weights if isinstance(weights, Tuned) else _tuned(weights)
         self._counting, self._caps = counting or Counting(), caps or Caps()
         if self._counting.order != 1:
@@ -169,7 +182,9 @@ class Personaliser:
             corrected = None if correction is None else " ".join(correction.split())
             self._utterances[nbest.id] = new = StoredUtterance(nbest.id, texts, corrected)
             self._cache.add(new.personal(self.counting.nbest))
-            self._derived = _Derived()
+            self._derived = _Derived(rescorer=self._derived.rescorer)
+            if self._derived.rescorer is not None:
+                self._derived.rescorer.hear(new)
 
     def correct(self, utterance: str, text: str) -> None:
         """Set the user's transcript of a stored utterance."""
@@ -180,8 +195,9 @@ class Personaliser:
 
     def rescore(self, nbest: NBest) -> str:
         """The text of the best hypothesis under the adapted model; ties go to the first pass."""
-        scores = self.rescore_scores(nbest)
-        return self._tuned.adapted.choose(nbest, scores, self.vocabulary).text
+        if not nbest.hypotheses:
+            return ""
+        return nbest.hypotheses[self.ranking(nbest)[0]].text
 
     def rescore_scores(self, nbest: NBest) -> list[float]:
         """ln p of every hypothesis under the adapted model, in list order."""
@@ -199,7 +215,11 @@ class Personaliser:
 
     def ranking(self, nbest: NBest) -> list[int]:
         """The indices of the hypotheses, best first."""
-        totals = self._tuned.adapted.totals(nbest, self.rescore_scores(nbest), self.vocabulary)
+        if self._believed is not None:
+            totals = self._rescorer(self._believed).totals(nbest)
+        else:
+            scores = self.rescore_scores(nbest)
+            totals = self._tuned.adapted.totals(nbest, scores, self.vocabulary)
         return sorted(range(len(totals)), key=lambda place: -totals[place])
 
     def settings(self) -> Personalisation:
@@ -330,7 +350,8 @@ class Personaliser:
         lm: LanguageModel | None = None,
         *,
         restored: bool = False,
-        weights: Weights | Tuned | None = None,
+        weights: Weights | Tuned | Trust | None = None,
+        bias: Iterable[str] = (),
         adaptation: Adaptation | None = None,
         smoothing: Smoothing | None = None,
         trust: float | None = None,
@@ -366,6 +387,7 @@ class Personaliser:
                 words,
                 lm,
                 weights=weights,
+                bias=bias,
                 counting=Counting.from_json(state["counting"]),
                 caps=Caps.from_json(state["caps"]),
                 user=state["user"],
@@ -419,6 +441,21 @@ class Personaliser:
                 self._cache, self.settings(), self._received.words
             )
         return self._derived.factors
+
+    def _rescorer(self, trust: Trust) -> DeviceRescorer:
+        with self._lock:
+            if self._derived.rescorer is None:
+                pairs = self._received.pairs
+                sources = Sources(
+                    everybody=self._received.words,
+                    pairs=None if pairs is None else SharedPairs(pairs),
+                    bias=self._bias,
+                )
+                made = DeviceRescorer(cast(WordModel, self._lm), trust, sources)
+                for each in self._utterances.values():
+                    made.hear(each)
+                self._derived.rescorer = made
+            return self._derived.rescorer
 
     def _remembered(self, utterance: str) -> StoredUtterance:
         if utterance not in self._utterances:
@@ -505,5 +542,9 @@ def _check_words(vocabulary: Vocabulary, lm: LanguageModel | None) -> None:
         )
 
 
-def _tuned(weights: Weights | None) -> Tuned:
-    return _UNTUNED if weights is None else replace(_UNTUNED, background=weights, adapted=weights)
+def _tuned(weights: Weights | Trust | None) -> Tuned:
+    return (
+        _UNTUNED
+        if not isinstance(weights, Weights)
+        else replace(_UNTUNED, background=weights, adapted=weights)
+    )

@@ -126,7 +126,7 @@ class Gate:
 
 def word_scores(lists: Sequence[NBest], model: WordModel) -> dict[str, LogP]:
     """ln p of every word and end of every hypothesis under the background."""
-    return {each.id: _log_p(model, [h.words for h in each.hypotheses]) for each in lists}
+    return {each.id: log_scores(model, [h.words for h in each.hypotheses]) for each in lists}
 
 
 def personal_gains(
@@ -289,7 +289,7 @@ def _useful_sources(
         def score(each: NBest, personal: PersonalModel) -> None:
             nonlocal gained
             spoken = reference_of(each).split()
-            gained += float(personal.gains([spoken], _log_p(model, [spoken])).sum())
+            gained += float(personal.gains([spoken], log_scores(model, [spoken])).sum())
 
         personal_gains(lists, model, log_p, totals, given, on_model=score)
         return gained
@@ -304,7 +304,8 @@ def _useful_sources(
     return words, pairs
 
 
-def _log_p(model: WordModel, sentences: Sequence[Sequence[str]]) -> LogP:
+def log_scores(model: WordModel, sentences: Sequence[Sequence[str]]) -> LogP:
+    """ln p of the words and the end of every sentence."""
     distinct = list(dict.fromkeys(tuple(sentence) for sentence in sentences))
     if not distinct:
         return []

@@ -130,6 +130,7 @@ class Personaliser:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self.refusal: str | None = None
+        self._derived = _Derived()
         self._recount()
         self.settings()  # validates `trust` early
 

@@ -628,7 +628,7 @@ def test_the_command_line_imports_what_it_is_told_to(
     assert run_cli("deid", "verify", out).exit_code == 0
 
 
-def test_attacks_of_ones_own_run_from_the_command_line(
+def test_registered_attacks_run_from_the_command_line(
     plugin: str, run_cli: RunCli, corpus: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.jsonl"

@@ -58,7 +58,7 @@ def test_it_runs_and_says_what_it_should(name: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(expected, done.stdout.strip()), done.stdout
-    assert not list(tmp_path.iterdir())  # nothing is left lying about
+    assert not list(tmp_path.iterdir())  # no files are left behind
 
 
 def test_no_example_is_forgotten() -> None:

@@ -46,7 +46,7 @@ def test_a_folder_that_cannot_be_written_to(source: Path, tmp_path: Path) -> Non
         build(source, tmp_path / "missing")
 
 
-def test_building_by_hand_says_in_a_line_what_happened(source: Path) -> None:
+def test_building_by_hand_reports_one_line_per_kernel(source: Path) -> None:
     command = [sys.executable, "-W", "error", "-m", kernels.__name__]
     run = subprocess.run(
         command, env={**os.environ, "CC": "/nonexistent"}, capture_output=True, text=True

@@ -41,7 +41,7 @@ def test_every_cell_has_its_figures(tables: ModuleType, tiny: Any, tmp_path: Pat
         assert row["dp-sgd, epsilon 8"]["log10_true"] <= 0.91
 
 
-def test_an_interrupted_run_goes_on(
+def test_an_interrupted_run_resumes(
     tables: ModuleType, tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[tuple[str, str]] = []

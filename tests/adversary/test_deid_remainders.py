@@ -87,7 +87,7 @@ def test_nothing_of_a_value_passes_unless_the_statement_says_so(
 
 
 @pytest.mark.parametrize("strategy", ["word", "entity", "response", "semantic"])
-def test_capitals_pass_and_the_statement_says_so(strategy: str) -> None:
+def test_kept_letter_case_is_in_the_statement(strategy: str) -> None:
     first, said = released("anna", SETTINGS[strategy])
     second, _ = released("Anna", SETTINGS[strategy])
     assert first.text != second.text
@@ -144,7 +144,7 @@ def test_a_form_that_one_sum_alone_has_is_hidden(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("one", "other", "label"), [("maria", "john", "who"), ("cough", "hives", "ill")]
 )
-def test_like_for_like_tells_the_class_and_says_so(one: str, other: str, label: str) -> None:
+def test_replacement_within_a_class_releases_the_class(one: str, other: str, label: str) -> None:
     def told(value: str) -> tuple[set[str], list[str]]:
         deid = Deidentifier(
             detector=Gold(LABELS), setting=Setting(p=1.0), resources=Resources(fit=Fit.GRAMMAR)

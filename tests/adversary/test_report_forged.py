@@ -110,7 +110,7 @@ def test_the_run_as_it_was_is_shown(run_cli: RunCli, run: Path) -> None:
     assert {each["verdict"] for each in told} == {"holds"}
 
 
-def test_believed_as_it_stands_the_forged_number_would_be_shown(
+def test_without_the_check_the_forged_number_would_be_shown(
     run_cli: RunCli, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(derivation, "_verified", lambda stage, stated: (stated, []))

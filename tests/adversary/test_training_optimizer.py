@@ -429,7 +429,7 @@ def test_a_plan_that_is_changed_after_payment_is_refused() -> None:
         work()
 
 
-def test_a_plan_of_ones_own_kind_is_refused() -> None:
+def test_a_subclass_of_plan_is_refused() -> None:
     class Cheap(Plan):
         @property
         def divisor(self) -> int:

@@ -111,7 +111,7 @@ def test_declared_labels_and_population(run_cli: RunCli, data: Path, tmp_path: P
         (("--delta", 1), "Expected delta in (0, 1), got 1."),
     ],
 )
-def test_what_cannot_be_is_one_sentence(
+def test_invalid_options_are_one_sentence(
     run_cli: RunCli, data: Path, tmp_path: Path, options: tuple[object, ...], sentence: str
 ) -> None:
     labels = tmp_path / "labels.json"

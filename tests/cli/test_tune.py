@@ -84,7 +84,7 @@ def test_the_best_is_told_and_choosing_it_is_charged_or_listed(
     assert made["guarantee"]["epsilon"] == pytest.approx(charged.epsilon)
 
 
-def test_a_search_goes_on_where_it_stopped(
+def test_an_interrupted_search_resumes(
     run_cli: RunCli, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[Settings] = []

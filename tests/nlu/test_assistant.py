@@ -168,7 +168,7 @@ def test_a_frame_trains_the_same_model_as_its_file(model: nlu.Assistant, data: P
     assert made(TEXTS) == model(TEXTS)
 
 
-def test_a_quick_look_says_so(tmp_path: Path) -> None:
+def test_a_quick_run_is_marked_as_quick(tmp_path: Path) -> None:
     seen: list[Progress] = []
     made = nlu.train(small_parts(), epsilon=3, quick=True, on_progress=seen.append)
     assert made.quick

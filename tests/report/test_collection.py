@@ -50,7 +50,7 @@ def test_private_figures_come_along_or_are_left_out(tmp_path: Path) -> None:
     assert shared.epsilon == internal.epsilon
 
 
-def test_equal_names_are_told_apart(tmp_path: Path) -> None:
+def test_equal_names_are_distinguished(tmp_path: Path) -> None:
     write_run(tmp_path / "x" / "run", train_run())
     write_run(tmp_path / "y" / "run", train_run())
     assert [stage.name for stage in collect([tmp_path])] == ["x/run", "y/run"]

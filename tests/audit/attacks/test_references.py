@@ -38,7 +38,7 @@ def test_every_record_is_in_half_of_the_models() -> None:
     assert told == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_killed_attack_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_killed_attack_resumes(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train_references(
             RECORDS, Trainer(limit=2), models=5, source=NoiseSource(), folder=tmp_path / "here"

@@ -1,4 +1,4 @@
-"""Sample utterances from a grammar of one's own."""
+"""Sample utterances from a custom grammar."""
 
 from pathlib import Path
 from typing import Any
@@ -109,7 +109,7 @@ def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "intents"), [("flights", 21), ("home/first", 7), ("home/second", 7)]
 )
-def test_the_examples_say_a_great_deal(name: str, intents: int) -> None:
+def test_the_example_grammars_are_varied(name: str, intents: int) -> None:
     drawn = list(Samples.load(EXAMPLES / f"{name}.toml").utterances(3000))
     assert len({u.text for u in drawn}) > 2800
     assert len({u.intent for u in drawn}) > 0.8 * intents

@@ -121,7 +121,7 @@ def test_nonsense_is_refused(settings: dict[str, float]) -> None:
         Optimisation(**settings)  # type: ignore[arg-type]
 
 
-def test_a_run_that_is_killed_early_goes_on_within_its_plan(tmp_path: Path) -> None:
+def test_a_killed_run_resumes_within_its_plan(tmp_path: Path) -> None:
     files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint.pt"}
     plan = replace(PLAN, epochs=15)  # saved every second step or so
 

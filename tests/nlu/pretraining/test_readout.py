@@ -36,7 +36,7 @@ def test_what_is_loaded_reads_like_what_was_saved(tmp_path: Path) -> None:
     torch.testing.assert_close(readout(encoder.eval()(inputs)).words, expected)
 
 
-def test_a_folder_without_statistics_says_so(tmp_path: Path) -> None:
+def test_a_folder_without_statistics_is_reported(tmp_path: Path) -> None:
     assert not has_readout(tmp_path)
     with pytest.raises(InvalidInput, match=r"readout\.json"):
         load_readout(tmp_path)

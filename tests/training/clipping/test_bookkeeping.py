@@ -77,7 +77,7 @@ def test_gradients_accumulate_over_virtual_batches() -> None:
     torch.testing.assert_close([p.grad for p in model.parameters()], whole)
 
 
-def test_a_backward_pass_of_ones_own() -> None:
+def test_a_custom_backward_pass() -> None:
     model, x = make()
     keeper = BookKeeper(model)
     with keeper.record():

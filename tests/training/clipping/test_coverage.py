@@ -40,7 +40,7 @@ def test_frozen_it_needs_none() -> None:
     assert BookKeeper(model).layer_names == ("inner",)
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     lazy = nn.LazyLinear(3)
     found = reasons(nn.Sequential(Shifted(), nn.BatchNorm1d(3), lazy))
     assert list(found) == ["1", "2.weight", "2.bias"]

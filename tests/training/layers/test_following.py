@@ -189,7 +189,7 @@ def test_a_refusal_names_the_way_out() -> None:
         assert way in str(refusal.value)
 
 
-def test_a_batch_of_nobody() -> None:
+def test_an_empty_batch() -> None:
     model = Assorted()
     keeper, x = BookKeeper(model), inputs()[:0]
     with keeper.record(count=0):

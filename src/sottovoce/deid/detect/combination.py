@@ -54,7 +54,7 @@ class Combination:
         if any(each.name == "gold" and not isinstance(each, Gold) for each in detectors):
             # Statements say of annotations that they miss nothing.
             raise InvalidInput(
-                "Expected another name for a detector of one's own than gold, which is the name "
+                "Expected another name for a custom detector than gold, which is the name "
                 "of the annotations."
             )
         self.detectors = tuple(detectors)

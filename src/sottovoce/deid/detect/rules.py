@@ -1,4 +1,4 @@
-"""Recognisers of one's own from a file: expressions, lists of values, words of their context.
+"""Custom recognisers from a file: expressions, lists of values, words of their context.
 
 The keys are those of Presidio's files of recognisers, in TOML or (with the package pyyaml) YAML:
 

@@ -28,9 +28,7 @@ def test_equal_trainings_make_equal_bytes(tmp_path: Path) -> None:
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-def test_a_training_that_was_cut_off_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_training_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = train(minilm_folder(), lambda _: CALLS, ["PER"], OPTIONS)
     saved = tmp_path / "checkpoint"
     adam = training._Adam

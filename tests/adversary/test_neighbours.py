@@ -318,6 +318,49 @@ def test_mixing_that_begins_later_is_found_and_what_was_released_loses_its_guara
         next(training.steps())
 
 
+class LateFirst(Encoder):
+    """After a while, the others influence the first of a batch, and nobody else."""
+
+    passes = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.passes += 1
+        hidden = self.hidden(x).mean(1)
+        if self.passes > 30 and len(x) > 1:
+            others = 5 * hidden.detach()[1:].mean(0, keepdim=True)
+            hidden = hidden + torch.cat([others, torch.zeros_like(hidden[1:])])
+        scores: Tensor = self.head(hidden)
+        return scores
+
+
+class LateLast(Encoder):
+    """After a while, the last of a batch influences the others."""
+
+    passes = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.passes += 1
+        hidden = self.hidden(x).mean(1)
+        if self.passes > 30:
+            hidden = (
+                hidden + 3 * hidden.detach()[-1:] * (torch.arange(len(x)) < len(x) - 1)[:, None]
+            )
+        scores: Tensor = self.head(hidden)
+        return scores
+
+
+@pytest.mark.parametrize("make", [LateFirst, LateLast, LateCentred])
+def test_one_check_in_three_finds_mixing_in_either_direction(
+    make: type[nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a check in every step instead of one in 256."""
+    monkeypatch.setattr("sottovoce.training.checks.neighbours.RARELY", 1)
+    torch.manual_seed(1)
+    plan = Plan(population=SIZE, batch_size=SIZE, epochs=80, delta=1e-5, noise_multiplier=50.0)
+    with pytest.raises(NeighbourCheckFailed):
+        train(make(), plain, plan)
+
+
 class Twice(nn.Module):
     """One layer on the sequence and on its mean: inputs of different numbers of rows."""
 

@@ -61,7 +61,7 @@ def test_the_first_check_takes_one_pass_over_the_piece_and_one_over_a_unit() -> 
 
 def test_checks_are_a_small_part_of_the_work() -> None:
     extra = run(Tagger(), 400)
-    assert extra[1] == [3, 1]  # weights that were zero at first are not any more
+    assert extra[1] in ([2, 1], [3, 1])  # weights that were zero at first are not any more
     for steps, share in ((200, 0.02), (400, 0.015)):
         handed_out = sum(sum(passes) for passes in extra[:steps])
         assert handed_out <= share * steps * SIZE

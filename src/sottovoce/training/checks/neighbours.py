@@ -222,7 +222,8 @@ class NeighbourCheck:
         largest = self._whole(seen).group
         count = seen.piece.count
         others = [group for group in range(count) if group != largest]
-        few = max(2, min(FEW, count // 8))
+        # In a smaller company, it is more often the one who is influenced that is looked at.
+        few = max(2, min(self._random.choice([2, FEW]), count // 8))
         chosen = sorted([largest, *self._random.sample(others, min(few - 1, len(others)))])
         anyone = self._random.randrange(len(chosen))
         return _Check(seen.piece.only(chosen), anyone, whole=False)

@@ -237,5 +237,11 @@ def convert_gguf(path: Path | str, folder: Path | str) -> int:
         first = (str(problem).strip().splitlines() or [""])[0]
         raise InvalidInput(f"Expected a GGUF language model in {path}: {first}") from problem
     tokenizer.save_pretrained(str(folder))
-    model.save_pretrained(str(folder))
-    return sum(parameter.numel() for parameter in model.parameters())
+    # A model that came from a quantised file refuses to be saved, although its weights are not.
+    config = type(model.config).from_dict(
+        {name: v for name, v in model.config.to_dict().items() if name != "quantization_config"}
+    )
+    plain: Any = type(model)(config)
+    plain.load_state_dict(model.state_dict())
+    plain.save_pretrained(str(folder))
+    return sum(parameter.numel() for parameter in plain.parameters())

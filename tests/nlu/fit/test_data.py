@@ -8,7 +8,10 @@ from sottovoce.nlu.encoders.base import Encoded
 from sottovoce.nlu.encoders.tuning import Tuning, tune
 from sottovoce.nlu.encoders.whitening import Readout, ReadoutPlan, Whitening
 from sottovoce.nlu.fit.data import Encodings
+from sottovoce.nlu.fit.loop import fit
+from sottovoce.nlu.fit.optimisation import Optimisation
 from sottovoce.nlu.model import JointModel
+from sottovoce.training import Plan
 
 
 def frozen_model() -> JointModel:
@@ -93,3 +96,45 @@ def test_unknown_labels_are_refused_unless_they_do_not_matter() -> None:
 def test_an_empty_batch_is_refused() -> None:
     with pytest.raises(InvalidInput, match="at least one example"):
         Encodings(JointModel(SCHEMA, tiny_clc()), UTTERANCES).batch([])
+
+
+def test_heads_trained_without_their_encoder_are_those_trained_with_it() -> None:
+    plan = Plan(population=4, batch_size=2, epochs=3, delta=0.01, noise_multiplier=1.0)
+    heads = []
+    for cache in (True, False):
+        model = frozen_model()
+        encoder = {name: x.clone() for name, x in model.encoder.state_dict().items()}
+        fit(model, Encodings(model, UTTERANCES, cache), plan, Optimisation(), owners=4, seed=1)
+        for name, x in model.encoder.state_dict().items():
+            torch.testing.assert_close(x, encoder[name], rtol=0, atol=0)
+        heads.append([x.detach() for x in (*model.slot.parameters(), *model.intent.parameters())])
+    for one, other in zip(*heads, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+
+
+def test_a_frozen_encoder_that_is_changed_while_training_is_noticed() -> None:
+    model = frozen_model()
+    weight = next(model.encoder.parameters())
+    plan = Plan(population=4, batch_size=2, epochs=1, delta=0.01, noise_multiplier=1.0)
+
+    def change(_: object) -> None:
+        with torch.no_grad():
+            weight.add_(1.0)
+
+    with pytest.raises(InvalidInput, match="it was changed"):
+        fit(model, Encodings(model, UTTERANCES), plan, Optimisation(), owners=4, on_step=change)
+
+
+def test_utterances_of_the_same_words_share_vectors() -> None:
+    model = frozen_model()
+    counts: list[int] = []
+    twice = Encodings(model, (*UTTERANCES, *UTTERANCES), on_count=counts.append)
+    assert counts[-1] == 8
+    one, other = twice.batch([0, 1, 2, 3]), twice.batch([4, 5, 6, 7])
+    once = Encodings(model, UTTERANCES).batch([0, 1, 2, 3])
+    for batch in (one, other):
+        assert isinstance(batch.inputs, Encoded)
+        assert isinstance(once.inputs, Encoded)
+        torch.testing.assert_close(batch.inputs.words, once.inputs.words)
+        torch.testing.assert_close(batch.inputs.utterance, once.inputs.utterance)
+        assert torch.equal(batch.tags, once.tags)

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 
@@ -40,9 +41,16 @@ class Expectation:
 
 
 @cache
+def _points() -> list[dict[str, Any]]:
+    text = (files("sottovoce.nlu.runs") / FILE).read_text(encoding="utf-8")
+    found: list[dict[str, Any]] = json.loads(text)["points"]
+    return found
+
+
+@cache
 def _lines() -> tuple[tuple[float, ...], float, float]:
     """For each corpus its level, and the slopes for log utterances and log epsilon."""
-    points = json.loads((files("sottovoce.nlu.runs") / FILE).read_text(encoding="utf-8"))["points"]
+    points = _points()
     corpora = sorted({point["corpus"] for point in points})
     rows = [
         [float(point["corpus"] == corpus) for corpus in corpora]
@@ -61,6 +69,9 @@ def expected(utterances: int, epsilon: float) -> Expectation:
     True
     """
     levels, by_size, by_epsilon = _lines()
+    # Nothing is promised beyond the largest number and epsilon that were measured.
+    utterances = min(utterances, max(point["utterances"] for point in _points()))
+    epsilon = min(epsilon, max(point["epsilon"] for point in _points()))
     moved = by_size * math.log(utterances) + by_epsilon * math.log(epsilon)
     rates = sorted(min(1.0, math.exp(level + moved)) for level in levels)
     return Expectation(middle=float(np.median(rates)), low=rates[0], high=rates[-1])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.privacy.composition import Part, Total, total_for_a_person, total_for_a_unit
-from sottovoce.privacy.guarantee import Unit
+from sottovoce.privacy.guarantee import Unit, rounded_up
 from sottovoce.privacy.policy import Policy
 
 
@@ -122,7 +122,7 @@ def objection(entries: Sequence[Entry], new: Sequence[Part], policy: Policy) -> 
             return f"all releases together would have no guarantee to one {unit}: {why}"
         if limit is not None and total.epsilon > limit.most:
             return (
-                f"it would bring the epsilon of one {unit} to {total.epsilon:.3g} "
+                f"it would bring the epsilon of one {unit} to {rounded_up(total.epsilon)} "
                 f"({total.way}), and the policy {policy.name} allows {limit.most:g}"
             )
         if policy.delta is not None and total.guarantee is not None:

@@ -1,14 +1,6 @@
 """`sottovoce demo`: all parts of the package on the built-in corpus, step by step.
 
 Every step prints and runs the commands that a user would type.
-
-Print a command, run it in this process, and return its JSON.
-
-Claimed and true epsilon of the papers' recipes, as printed and corrected.
-
-A synthetic recogniser for the demo: it confuses words of the same slot.
-
-Real recognisers make errors on names, which personalisation corrects. `examples/` has a real one.
 """
 
 import io
@@ -233,7 +225,7 @@ def run_command(console: Console, *arguments: object) -> dict[str, Any]:
 
 
 def recipes() -> Iterator[tuple[str, Statement]]:
-    """The recipes of the three papers, as printed and corrected."""
+    """Claimed and true epsilon of the recipes of the three papers, as printed and corrected."""
     edpsgd = TrainingRecipe(
         method=Method.EDP_SGD,
         noise_multiplier=1.0,
@@ -297,7 +289,11 @@ ERROR_RATE = 0.35
 
 
 def recognised(utterances: Sequence[Utterance], seed: int = 0) -> Iterator[NBest]:
-    """N-best lists of the utterances, numbered per user."""
+    """N-best lists of the utterances, numbered per user.
+
+    A synthetic recogniser, which confuses words of the same slot. Real recognisers make errors on
+    names, which personalisation corrects; `examples/` has a real one.
+    """
     draws = random.Random(seed)
     words: dict[str, list[str]] = {}
     for utterance in utterances:

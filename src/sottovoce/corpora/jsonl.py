@@ -1,12 +1,4 @@
-"""JSON Lines, the canonical format: one object per line (see `objects` for its keys).
-
-Duplicate keys, NaN, lone surrogates and NUL characters are refused.
-
-Plain text: one utterance per line, without labels.
-
-Reading splits at white space and labels all tokens "O"; blank lines are skipped and counted.
-Writing keeps the text only: labels, intents and users need another format.
-"""
+"""Formats with one utterance per line: JSON Lines, the canonical one, and plain text."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +11,10 @@ from sottovoce.errors import InvalidInput
 
 
 def read_jsonl(stream: BinaryIO, problems: Problems, limit: int) -> Iterator[Utterance]:
-    """Utterances of a stream, one at a time."""
+    """Utterances of a stream of JSON Lines, one at a time.
+
+    Every line is one object (see `objects` for its keys).
+    """
     for number, line in text_lines(stream, problems, limit):
         try:
             utterance = accept(parse_object(line), problems)
@@ -48,7 +43,7 @@ def spans_line(utterance: Utterance) -> bytes:
 
 
 def parse_object(line: str) -> dict[str, Any]:
-    """Read one JSON object.
+    """Read one JSON object; duplicate keys, NaN, lone surrogates and NUL characters are refused.
 
     >>> parse_object('{"id": 1, "id": 2}')
     Traceback (most recent call last):
@@ -113,7 +108,10 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def read_plain(stream: BinaryIO, problems: Problems, limit: int) -> Iterator[Utterance]:
-    """Utterances of a stream, one at a time."""
+    """Utterances of a stream of plain text, one at a time.
+
+    Lines are split at white space and all tokens labelled "O"; blank lines are skipped and counted.
+    """
     for _, line in text_lines(stream, problems, limit, blank=problems.keep_empty):
         tokens = tuple(line.split())
         if tokens:
@@ -124,6 +122,8 @@ def read_plain(stream: BinaryIO, problems: Problems, limit: int) -> Iterator[Utt
 
 def plain_line(utterance: Utterance) -> bytes:
     """The text of one utterance as a line.
+
+    Labels, intents and users are lost; they need another format.
 
     >>> plain_line(Utterance(tokens=("call", "mum"), slots=("O", "B-who")))
     b'call mum\\n'

@@ -1,7 +1,7 @@
 """Utterances from files, lists, pandas, polars, Arrow and Hugging Face datasets.
 
 None of these packages is imported: tables and datasets are recognised by their methods. Rows are
-validated like the rows of a file (see `columns` and `objects`).
+validated like the rows of a file (see `tables` and `objects`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

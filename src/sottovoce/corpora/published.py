@@ -1,16 +1,4 @@
-"""Records of published corpora: MASSIVE and SLURP.
-
-Records of MASSIVE: `utt`, and `annot_utt` with slots as `[name : value]`.
-
-They are recognised in JSONL and in datasets. `worker_id` is the user, and `partition` names the
-part of a record (see `splits`). The annotated text is dropped after reading, so that a release of
-the corpus has no second copy of it under another key.
-
-Records of SLURP: `sentence`, `tokens` with their `surface`, `entities` as spans of token ids.
-
-They are recognised in JSONL and in datasets. Without `intent`, the intent is scenario_action. Other
-copies of the text (`sentence`, `sentence_annotation`) are dropped.
-"""
+"""Records of the published corpora MASSIVE and SLURP, recognised in JSONL and in datasets."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -27,7 +15,11 @@ def is_massive(keys: Collection[str]) -> bool:
 
 
 def from_massive(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The object in spans form (see `objects`).
+    """A record of MASSIVE in spans form (see `objects`).
+
+    A record has `utt`, and `annot_utt` with slots as `[name : value]`. `worker_id` is the user, and
+    `partition` names the part of a record (see `splits`). The annotated text is dropped after
+    reading, so that a release of the corpus has no second copy of it under another key.
 
     >>> from_massive({"id": "1", "intent": "alarm_set", "utt": "wake me at nine",
     ...               "annot_utt": "wake me at [time : nine]"})
@@ -65,7 +57,11 @@ def is_slurp(record: Mapping[str, Any]) -> bool:
 
 
 def from_slurp(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The object in tokens form (see `objects`).
+    """A record of SLURP in tokens form (see `objects`).
+
+    A record has `sentence`, `tokens` with their `surface`, and `entities` as spans of token ids.
+    Without `intent`, the intent is scenario_action. Other copies of the text (`sentence`,
+    `sentence_annotation`) are dropped.
 
     >>> from_slurp({"slurp_id": 7, "sentence": "wake me at nine", "scenario": "alarm",
     ...             "action": "set", "tokens": [{"surface": word} for word in

@@ -1,21 +1,4 @@
-"""Tables: CSV, TSV and Parquet.
-
-Conversion between table rows and utterances, with configurable column names.
-
-Other columns are kept in `extra`; on writing, `extra` is one JSON object in its own column. In text
-cells, tokens and labels are separated by spaces or written as a JSON list.
-
-CSV and TSV with a header, according to RFC 4180. Cells that a spreadsheet would run as a formula
-are written behind an apostrophe, which is removed on reading.
-
-A row may span lines, so a line over the limit cannot be skipped safely: it is an error even in
-lenient mode. An unclosed quote rejects everything after it, as one row.
-
-Parquet, read in batches of rows: names as strings, tokens and slots as lists of strings.
-
-Other columns are kept in `extra` as JSON, so Arrow types that JSON lacks (times, decimals) are read
-as text and NaN as null. pyarrow is imported only when a Parquet file is read or written.
-"""
+"""Tables of utterances, with configurable column names: CSV, TSV and Parquet."""
 
 import csv
 import io
@@ -41,6 +24,9 @@ FIELDS = ("id", "user", "intent", "text", "tokens", "slots", "extra")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
     """Which column holds which field. A column named here must exist; the others may be absent.
+
+    Other columns are kept in `extra`; on writing, `extra` is one JSON object in its own column. In
+    text cells, tokens and labels are separated by spaces or written as a JSON list.
 
     >>> Columns(text="utt").name_of("text"), Columns(text="utt").name_of("intent")
     ('utt', 'intent')
@@ -154,7 +140,12 @@ def _items(field: str, cell: str) -> list[str]:
 def read_delimited(
     stream: BinaryIO, problems: Problems, limit: int, columns: Columns, delimiter: str
 ) -> Iterator[Utterance]:
-    """Utterances of a table's rows, one at a time."""
+    """Utterances of the rows of a CSV or TSV file, one at a time.
+
+    The table has a header and follows RFC 4180. A row may span lines, so a line over the limit
+    cannot be skipped safely: it is an error even in lenient mode. An unclosed quote rejects
+    everything after it, as one row.
+    """
     lines = _Lines(stream, problems.name, limit)
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     header: list[str] | None = None
@@ -186,6 +177,9 @@ def delimited_header(columns: Columns, delimiter: str) -> bytes:
 
 def delimited_row(columns: Columns, delimiter: str) -> Callable[[Utterance], bytes]:
     """An encoder of utterances as rows; tokens are written only if they differ from text.split().
+
+    Cells that a spreadsheet would run as a formula are written behind an apostrophe, which is
+    removed on reading.
 
     >>> delimited_row(Columns(), ",")(Utterance(tokens=("call", "mum"), slots=("O", "B-who")))
     b',,,call mum,,O B-who,\\r\\n'
@@ -273,7 +267,12 @@ ROWS_IN_BATCH = 4096
 
 
 def read_parquet(stream: BinaryIO, problems: Problems, columns: Columns) -> Iterator[Utterance]:
-    """Utterances of a table's rows, one at a time."""
+    """Utterances of the rows of a Parquet file, read in batches.
+
+    Names are strings, tokens and slots lists of strings. Other columns are kept in `extra` as JSON,
+    so Arrow types that JSON lacks (times, decimals) are read as text and NaN as null. pyarrow is
+    imported only when a Parquet file is read or written.
+    """
     problems.unit = "row"
     number = 0
     for batch in _batches(stream, problems.name, columns):

@@ -1,14 +1,4 @@
-"""Outputs that appear whole or not at all.
-
-Everything is written to a hidden file beside the target, forced to disk and then renamed over it.
-A full disk, an error or Ctrl-C removes the hidden file and leaves whatever stood at the target.
-
-Several files of one folder that change together, or not at all.
-
-New files are written to a hidden folder inside of it and forced to disk. Renaming that folder to
-`.saved` is the one moment at which they become valid; then they are moved into place. Whoever
-reads looks into `.saved` first, so a save that was killed has either not happened or is complete.
-"""
+"""Files that appear whole or not at all, one by one or several together."""
 
 import gzip
 import io
@@ -28,6 +18,9 @@ from sottovoce.errors import InvalidInput
 @contextmanager
 def output(path: str | Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
     """A binary stream that becomes the file at `path` when the block ends well.
+
+    Everything is written to a hidden file beside the target, forced to disk and then renamed over
+    it. A full disk, an error or Ctrl-C removes the hidden file and leaves the target as it was.
 
     `-` is standard output; a name that ends in `.gz` is compressed, with the same bytes each time.
     With a `mode`, such as 0o600, the file has it from its first byte on.
@@ -177,7 +170,12 @@ _UNFINISHED = ".saving-"
 
 
 def write_together(folder: str | Path, files: Mapping[str, bytes]) -> None:
-    """Write the files into the folder, which is made if need be; other files in it stay.
+    """Write the files into the folder, which is created if missing; other files in it stay.
+
+    The files change together, or not at all. They are written to a hidden folder inside the folder
+    and forced to disk. Renaming that folder to `.saved` makes them valid; then they are moved into
+    place. Readers look into `.saved` first (see `find`), so a save that was killed has either not
+    happened or is complete.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

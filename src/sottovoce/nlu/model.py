@@ -1,20 +1,6 @@
 """The joint model of intents and slots.
 
-Features of slot tags from their names: tags with common name parts share weights.
-
-Slot names have parts: `arrive_date.day_name` and `depart_date.day_name` are both days,
-`arrive_date.day_name` and `arrive_time.time` both arrivals. Each part has its own weights, and the
-score of a tag is the weighted sum over its parts. Rare tags thus benefit from the examples of
-other tags with the same part, while independent noise averages out. Only names are used, no data.
-
-The joint model: an encoder, a readout of its vectors, an intent head, and a CRF over slot tags.
-
-    -log p(intent, tags | words) = -log p(intent | words) - log p(tags | intent, words)
-
-The first term is cross entropy. The second is the CRF's negative log-likelihood over the sequences
-that are valid BIO and, if the schema has an ontology, allowed for the intent. Decoding uses the
-same constraints and returns the best pair of intent and tags, so the model need not learn the
-ontology.
+It has an encoder, a readout of its vectors, an intent head, and a CRF over slot tags.
 """
 
 from collections import Counter
@@ -60,6 +46,12 @@ def tag_features(tags: Sequence[str]) -> Tensor:
 
     The columns are the tags themselves, the parts that occur in several slot types, and O, B, I.
 
+    Slot names have parts: `arrive_date.day_name` and `depart_date.day_name` are both days,
+    `arrive_date.day_name` and `arrive_time.time` both arrivals. Each part has its own weights, and
+    the score of a tag is the weighted sum over its parts. Rare tags thus benefit from the examples
+    of other tags with the same part, while independent noise averages out. Only names are used, no
+    data.
+
     >>> tag_features(["O", "B-who", "I-who"]).shape
     torch.Size([3, 6])
     """
@@ -96,6 +88,13 @@ class Prediction:
 
 class JointModel(nn.Module):
     """Predicts the intent and slots of an utterance from one shared encoder.
+
+        -log p(intent, tags | words) = -log p(intent | words) - log p(tags | intent, words)
+
+    The first term is cross entropy. The second is the CRF's negative log-likelihood over the
+    sequences that are valid BIO and, if the schema has an ontology, allowed for the intent.
+    Decoding uses the same constraints and returns the best pair of intent and tags, so the model
+    need not learn the ontology.
 
     >>> from sottovoce.nlu.encoders.clc import Clc, ClcShape
     >>> from sottovoce.nlu.encoders.words import Words

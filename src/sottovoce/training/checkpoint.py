@@ -1,15 +1,4 @@
-"""The state of a training between steps: checkpoints, and averaged weights.
-
-Checkpoints: weights, optimiser, step and ledger in one file, written atomically.
-
-Noise and sampling keys are not saved: readers of a checkpoint must not learn which units were
-sampled. A resumed run draws new keys.
-
-Iterate averaging: the mean of the weights over the last part of a training.
-
-Noise makes the iterates fluctuate around a good point; their mean is closer to it. Every iterate is
-a private release that is already accounted, so averaging is free post-processing.
-"""
+"""The state of a training between steps: checkpoints, and averaged weights."""
 
 import io
 import pickle
@@ -25,7 +14,12 @@ from sottovoce.io.atomic import output
 
 
 def save_checkpoint(path: Path | str, state: Mapping[str, Any]) -> None:
-    """Write tensors, numbers and strings only, so that loading executes no code."""
+    """Write tensors, numbers and strings only, so that loading executes no code.
+
+    A checkpoint has weights, optimiser, step and ledger in one file, written atomically. Noise and
+    sampling keys are not saved: readers of a checkpoint must not learn which units were sampled. A
+    resumed run draws new keys.
+    """
     buffer = io.BytesIO()
     torch.save(dict(state), buffer)
     with output(path) as stream:
@@ -50,6 +44,9 @@ def load_checkpoint(path: Path | str) -> dict[str, Any]:
 
 class TailAverage:
     """The running mean of some parameters from step `start` on.
+
+    Noise makes the iterates fluctuate around a good point; their mean is closer to it. Every
+    iterate is a private release that is already accounted, so averaging is free post-processing.
 
     >>> weight = nn.Parameter(torch.tensor([0.0]))
     >>> average = TailAverage([weight], start=1)

@@ -1,15 +1,6 @@
-"""Distributed training: agreement between ranks, and all-reduce.
+"""Distributed training: what the ranks must agree on, and the sum of their shares.
 
-Asynchronous all-reduce, overlapped with adding noise to the next part of the gradient.
-
-A part has its noise before it leaves its worker. All workers split their gradients the same way,
-because they have the same model.
-
-Workers of a distributed run: what ranks must agree on, and the sum of their shares.
-
-Under torchrun every rank is a worker. All have the same sampling key, so they agree on every sample
-without communication. Each has its own noise key (equal keys are rejected, because their noise
-would not be independent) and adds its share of the noise before it sends anything.
+Each worker adds its share of the noise before it sends anything.
 """
 
 import hashlib
@@ -44,6 +35,8 @@ class Part(NamedTuple):
 def parts(tensors: Sequence[Tensor], stds: Sequence[float]) -> Iterator[Part]:
     """Views that cover all tensors: small ones in one part, large ones split.
 
+    All workers split their gradients the same way, because they have the same model.
+
     >>> weight, bias, scale = torch.zeros(3, 2**20), torch.zeros(3), torch.zeros(3)
     >>> [[len(t) for t in part.tensors] for part in parts([weight, bias, scale], [1.0, 1.0, 1.0])]
     [[3, 3], [1048576], [1048576], [1048576]]
@@ -61,7 +54,10 @@ def parts(tensors: Sequence[Tensor], stds: Sequence[float]) -> Iterator[Part]:
 
 
 def add_up(ready: Iterable[Sequence[Tensor]]) -> None:
-    """Replace all tensors by their sums over all workers; a sum starts when its tensors arrive."""
+    """Replace all tensors by their sums over all workers; a sum starts when its tensors arrive.
+
+    The all-reduce is asynchronous, so it overlaps with adding noise to the next part.
+    """
     pending: list[tuple[Any, Tensor, Sequence[Tensor]]] = []
     for tensors in ready:
         in_place = len(tensors) == 1 and tensors[0].is_contiguous()
@@ -88,7 +84,12 @@ def collective(operation: Any, *arguments: Any, **options: Any) -> Any:
 
 @dataclass(frozen=True)
 class Worker:
-    """This process among the workers; alone if torch.distributed is not initialised."""
+    """This process among the workers; alone if torch.distributed is not initialised.
+
+    Under torchrun every rank is a worker. All have the same sampling key, so they agree on every
+    sample without communication. Each has its own noise key; equal keys are rejected, because their
+    noise would not be independent.
+    """
 
     rank: int = 0
     count: int = 1

@@ -1,24 +1,7 @@
-"""Reference models, and attacks on the scores of single records: loss, LiRA and RMIA.
+"""Membership attacks on the scores of single records: loss threshold, LiRA and RMIA.
 
-Reference models: the audited training, repeated on random halves of the records.
-
-Each model is trained, scored and discarded before the next, so the attack needs the memory of one
-training. With a folder, the plan and the scores of each finished model are saved atomically; an
-interrupted attack resumes with the missing models.
-
-The loss-threshold attack: records with a low loss are likely members (Yeom et al. 2018).
-
-LiRA, the likelihood-ratio attack (Carlini et al. 2022).
-
-For each record, the log-odds under the reference models are modelled as normal, once for the models
-trained on it (online only) and once for the others. With few models the variance is pooled over
-records, as the paper advises; the means stay per record.
-
-RMIA, the robust membership inference attack (Zarifzadeh, Liu and Shokri 2023).
-
-A record x is compared with records z of the population:
-    score(x) = fraction of z with  [p(x|target) / p(x)] / [p(z|target) / p(z)] >= gamma,
-where p(x) is the mean probability over reference models. One or two of them are enough.
+LiRA and RMIA compare the audited model with reference models: the same training, repeated on random
+halves of the records.
 """
 
 import hashlib
@@ -70,6 +53,10 @@ def train_references(
 
     `identity` identifies records when an attack is resumed; `progress` receives the number of
     finished models. A resumed attack uses the halves of its saved plan, not those of `source`.
+
+    Each model is trained, scored and discarded before the next, so the attack needs the memory of
+    one training. With a folder, the plan and the scores of each finished model are saved
+    atomically; an interrupted attack resumes with the missing models.
 
     >>> def train(records, index):
     ...     return lambda asked: [-0.1 if record in records else -2.0 for record in asked]
@@ -149,7 +136,7 @@ LOSS = "loss threshold"
 
 
 def loss_attack(target: ArrayLike) -> Scores:
-    """Membership scores from the log-probabilities of the audited model only.
+    """Membership scores from the audited model alone, by its loss (Yeom et al. 2018).
 
     The attack confuses easy records with members, so its AUC may be fair although it finds almost
     no members at a low false positive rate.
@@ -168,6 +155,11 @@ ENOUGH_MODELS = 32
 
 def lira(target: ArrayLike, references: ReferenceScores) -> Scores:
     """Online LiRA: the log-likelihood ratio of "in" against "out", one number per record.
+
+    The likelihood-ratio attack of Carlini et al. (2022). For each record, the log-odds under the
+    reference models are modelled as normal, once for the models trained on it (online only) and
+    once for the others. With few models the variance is pooled over records, as the paper advises;
+    the means stay per record.
 
     >>> references = ReferenceScores(np.log([[0.9, 0.6], [0.5, 0.9], [0.8, 0.7], [0.6, 0.95]]),
     ...                              np.array([[1, 0], [0, 1], [1, 0], [0, 1]], dtype=bool))
@@ -238,6 +230,13 @@ def rmia(
     offline: bool = False,
 ) -> Scores:
     """The fraction of the population that each record beats, one number from 0 to 1 per record.
+
+    The robust membership inference attack of Zarifzadeh, Liu and Shokri (2023). A record x is
+    compared with records z of the population:
+
+        score(x) = fraction of z with  [p(x|target) / p(x)] / [p(z|target) / p(z)] >= gamma,
+
+    where p(x) is the mean probability over reference models. One or two of them are enough.
 
     `population` marks the columns that serve as z (by default all; the attacker need not know which
     are members). With `offline`, p(x) uses only models not trained on x. All records are compared

@@ -1,16 +1,8 @@
-"""The shadow attack, and the logistic regression it uses.
+"""The shadow attack (Shokri et al. 2017), as the eDP-SGD paper runs it.
 
-Logistic regression, the attack model of the shadow attack.
-
-Newton's method on standardised features with a ridge penalty: deterministic, without a learning
-rate, and fast, because there are only about a dozen features.
-
-The shadow attack (Shokri et al. 2017), as the eDP-SGD paper runs it.
-
-A shadow model is trained on another, public corpus, where membership is known. An attack model is
-trained to predict membership from the shadow model's sorted intent and slot scores, and is then
-applied to the scores of the audited model. Sorting makes the features comparable between models
-with different labels.
+A shadow model is trained on another, public corpus, where membership is known. An attack model
+learns to predict membership from the shadow model's scores, and is then applied to those of the
+audited model.
 """
 
 from collections.abc import Sequence
@@ -32,7 +24,11 @@ STEPS = 50
 
 @dataclass(frozen=True, eq=False)
 class Logistic:
-    """Log-odds of membership, linear in standardised features."""
+    """The attack model: logistic regression on standardised features.
+
+    Fitted by Newton's method with a ridge penalty: deterministic, without a learning rate, and
+    fast, because there are only about a dozen features.
+    """
 
     weights: Scores
     centre: Scores
@@ -86,6 +82,8 @@ def sorted_features(
     slot_width: int = 8,
 ) -> Scores:
     """Features of the attack model: sorted scores as log-odds, one row per record.
+
+    Sorting makes the features comparable between models with different labels.
 
     `intents` holds the probabilities of all intents, one row per record; `slots` one table per
     record, with a row of label probabilities per token. The best `intent_width` intents are kept.

@@ -1,15 +1,4 @@
-"""The result of an audit: a lower bound on epsilon, at a given confidence.
-
-A lower bound is evidence *against* a guarantee, never for one: a bound of 0 means that this attack,
-with this many guesses, showed nothing.
-
-Lower bounds on epsilon from counts of correct and wrong guesses on independent runs or records.
-
-With a threshold fixed in advance, the false positive and false negative rates each have a one-sided
-Clopper-Pearson limit at half of 1 - confidence. Any (epsilon, delta)-private training has
-1 - FNR <= e^epsilon FPR + delta, and the same with the rates exchanged; a mu-Gaussian-DP one has
-mu >= Phi^-1(1 - FPR) - Phi^-1(FNR) (Nasr et al. 2023).
-"""
+"""Lower bounds on epsilon at a given confidence, the results of audits; bounds from counts."""
 
 import math
 from collections.abc import Mapping
@@ -34,6 +23,9 @@ from sottovoce.privacy.guarantee import (
 @dataclass(frozen=True, kw_only=True)
 class LowerBound:
     """At `delta`, epsilon is at least this, except with probability 1 - confidence.
+
+    It is evidence *against* a guarantee, never for one: a bound of 0 means that this attack, with
+    this many guesses, showed nothing.
 
     `mu` is set if the bound holds for Gaussian mechanisms only; epsilon is then that of `mu`.
 
@@ -163,6 +155,11 @@ def clopper_pearson_bound(
 ) -> LowerBound:
     """Lower bound on epsilon from these counts, for any mechanism.
 
+    The guesses are on independent runs or records, with a threshold fixed in advance. The false
+    positive and false negative rates each have a one-sided Clopper-Pearson limit at half of
+    1 - confidence. Any (epsilon, delta)-private training has 1 - FNR <= e^epsilon FPR + delta, and
+    the same with the rates exchanged.
+
     >>> bound = clopper_pearson_bound(true_positives=450, members=500, false_positives=20,
     ...                               non_members=500, delta=1e-5)
     >>> round(bound.epsilon, 6)
@@ -192,6 +189,9 @@ def gaussian_bound(
     confidence: float = 0.95,
 ) -> LowerBound:
     """Lower bound on epsilon from these counts, for a Gaussian mechanism; tighter if it is large.
+
+    With the same limits on the rates as in `clopper_pearson_bound`, a mu-Gaussian-DP training has
+    mu >= Phi^-1(1 - FPR) - Phi^-1(FNR) (Nasr et al. 2023).
 
     >>> bound = gaussian_bound(true_positives=450, members=500, false_positives=20,
     ...                        non_members=500, delta=1e-5)

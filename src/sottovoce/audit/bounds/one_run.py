@@ -1,24 +1,7 @@
-"""Lower bound on epsilon from one run with many canaries (Steinke, Nasr and Jagielski 2023).
+"""Lower bounds on epsilon from one run with many canaries.
 
 Each of m canaries is included by an independent fair coin; an attacker who sees the result guesses
-r of the coins, v of them correctly. If the training is (epsilon, delta)-private, then a result at
-least this good has probability at most, with q = e^epsilon / (1 + e^epsilon),
-
-    p(epsilon) = P[Bin(r, q) >= v] + 2 m delta max_{1 <= i <= v} P[v - i <= Bin(r, q) < v] / i,
-
-and the bound is the largest epsilon with p < 1 - confidence.
-
-One-run bound for Gaussian mechanisms (Mahloujifar, Melis and Chaudhuri 2024).
-
-The same guessing game as in `one_run`, but the refuted hypothesis is stronger: that the whole
-training is mu-Gaussian-DP. With beta = 1 - confidence, c guesses and v of them correct,
-
-    r = beta v / m,   h = beta (c - v) / m,   and for i = v - 1, ..., 0:
-    h' = max(h, Phi(Phi^-1(r) - mu)),   r += i / (c - i) (h' - h),   h = h',
-
-and mu is refuted if r + h > c / m. The bound on epsilon is that of the largest refuted mu. It does
-not apply to mechanisms whose trade-off curve is not above a Gaussian one. Poisson sampling gives
-such a curve, so there the bound is exact evidence only against "this is mu-Gaussian-DP".
+some of the coins.
 """
 
 import numpy as np
@@ -39,6 +22,9 @@ def one_run_bound(
     *, canaries: int, guesses: int, correct: int, delta: float, confidence: float = 0.95
 ) -> LowerBound:
     """Lower bound on epsilon from `correct` guesses about canaries included by fair coins.
+
+    The bound of Steinke, Nasr and Jagielski (2023): the largest epsilon whose `p_value` is below
+    1 - confidence.
 
     The number of guesses must be fixed before the scores are seen, or by one of the rules of
     `audit.canaries.one_run`.
@@ -61,6 +47,10 @@ def one_run_bound(
 
 def p_value(*, canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
     """Upper bound on the probability, under (epsilon, delta)-privacy, of this many correct guesses.
+
+    For m canaries and r guesses, v of them correct, with q = e^epsilon / (1 + e^epsilon),
+
+        p(epsilon) = P[Bin(r, q) >= v] + 2 m delta max_{1 <= i <= v} P[v - i <= Bin(r, q) < v] / i.
 
     >>> round(p_value(canaries=10, guesses=10, correct=10, epsilon=0.0, delta=0.0) * 2**10, 9)
     1.0
@@ -144,6 +134,12 @@ def one_run_gaussian_bound(
 ) -> LowerBound:
     """Lower bound on epsilon from correct guesses, for a Gaussian mechanism.
 
+    The bound of Mahloujifar, Melis and Chaudhuri (2024). The guessing game is that of
+    `one_run_bound`, but the refuted hypothesis is stronger: that the whole training is
+    mu-Gaussian-DP. The bound on epsilon is that of the largest refuted mu (see `_refuted`). It does
+    not apply to mechanisms whose trade-off curve is not above a Gaussian one. Poisson sampling
+    gives such a curve, so there the bound is exact evidence only against "this is mu-Gaussian-DP".
+
     >>> bound = one_run_gaussian_bound(canaries=1000, guesses=100, correct=90, delta=1e-5)
     >>> round(bound.epsilon, 6), round(bound.mu, 4)
     (2.456405, 0.6025)
@@ -180,6 +176,15 @@ def _largest_refuted_mu(canaries: int, guesses: int, correct: int, significance:
 
 
 def _refuted(mu: float, canaries: int, guesses: int, correct: int, significance: float) -> bool:
+    """Whether these guesses are too good for mu.
+
+    With m canaries, beta = 1 - confidence, c guesses and v of them correct,
+
+        r = beta v / m,   h = beta (c - v) / m,   and for i = v - 1, ..., 0:
+        h' = max(h, Phi(Phi^-1(r) - mu)),   r += i / (c - i) (h' - h),   h = h',
+
+    and mu is refuted if r + h > c / m.
+    """
     limit = guesses / canaries
     right = significance * correct / canaries
     wrong = significance * (guesses - correct) / canaries

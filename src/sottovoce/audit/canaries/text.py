@@ -1,17 +1,7 @@
-"""Text canaries, alone or in pairs, included by a fair coin.
-
-Fair coins from a `NoiseSource`, which decide which canaries are included.
-
-Text canaries: utterances of random words with a random intent, included by a fair coin.
+"""Text canaries: utterances of random words with a random intent, included by a fair coin.
 
 A model can only label such an utterance correctly by memorising it or by chance: its words carry no
 information about its intent.
-
-Canary pairs: the coin decides which of two canaries is included.
-
-A guarantee under replace-one (shuffled or fixed batches) does not cover adding a record, so
-canaries that are in or out cannot refute it. In a pair, one canary replaces the other, the size of
-the training data is the same either way, and the bound holds under replace-one.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -158,6 +148,10 @@ def _distinct_texts(
 @dataclass(frozen=True, eq=False)
 class CanaryPairs:
     """Two canaries per coin: heads includes the first, tails the second.
+
+    A guarantee under replace-one (shuffled or fixed batches) does not cover adding a record, so
+    canaries that are in or out cannot refute it. In a pair, one canary replaces the other, the size
+    of the training data is the same either way, and the bound holds under replace-one.
 
     >>> from sottovoce.audit.canaries import text_canaries
     >>> from sottovoce.privacy.noise import NoiseSource

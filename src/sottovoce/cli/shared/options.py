@@ -1,10 +1,4 @@
-"""Options that several verbs share: choices from a registry, plug-ins, and old names.
-
-Only modules that the user names with `--plugin` are imported, from Python's module path (see
-docs/how-to/adding.md). Model folders and corpora cannot name modules, and nothing is imported from
-the working directory. Old names of options are hidden, and accepted for one more version with a
-warning on stderr.
-"""
+"""Options that several verbs share: choices from a registry, plug-ins, and old names."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -47,7 +41,12 @@ def loaded_plugins() -> tuple[str, ...]:
 
 
 def load_plugins(modules: Sequence[str]) -> None:
-    """Import the modules; raise `InvalidInput` with the reason if one cannot be imported."""
+    """Import the modules; raise `InvalidInput` with the reason if one cannot be imported.
+
+    Only modules that the user names with `--plugin` are imported, from Python's module path (see
+    docs/how-to/adding.md). Model folders and corpora cannot name modules, and nothing is imported
+    from the working directory.
+    """
     for name in modules:
         try:
             importlib.import_module(name)
@@ -101,8 +100,10 @@ def deprecated_option(
 ) -> Callable[[Command], Command]:
     """Accept the option `old` as another name of the option `new`.
 
-    `parameter` is the Python name of the new option, where it differs. `hint` adds the value to
-    use with the new option to the warning, where it differs. `details` go to `click.option`.
+    The old name is hidden, and accepted for one more version with a warning on stderr.
+
+    `parameter` is the Python name of the new option, where it differs. `hint` adds the value to use
+    with the new option to the warning, where it differs. `details` go to `click.option`.
     """
     old_name = f"deprecated_{_python_name(old)}"
     new_name = parameter or _python_name(new)

@@ -1,10 +1,4 @@
-"""The training options of `train` and `tune`, and the settings made from them.
-
-Choices are repeated here, because the modules that define them import torch or numpy, and `--help`
-must not.
-
-Progress bar and Ctrl-C handling of training runs.
-"""
+"""Training on the command line: options of `train` and `tune`, settings, progress and Ctrl-C."""
 
 import json
 import signal
@@ -37,6 +31,8 @@ CONVERT = (
     "can be trained on."
 )
 
+# Choices are repeated here, because the modules that define them import torch or numpy, and
+# `--help` must not.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "model": {
         "type": Named("sottovoce.nlu.encoders:ENCODERS"),

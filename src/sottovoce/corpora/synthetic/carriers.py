@@ -1,13 +1,6 @@
-"""Carrier phrases of a domain, compiled, and what spoken language does to them.
+"""Carrier phrases of a domain, and the politeness, fillers and self-repairs of speech around them.
 
-Spoken-language phenomena: politeness, fillers, false starts and self-repairs.
-
-A lead and a tail surround a carrier phrase ("could you ... please"), chosen by the mood of the
-phrase; most utterances have none. A disfluency adds a filler or a false start to an utterance. A
-repair puts another value first ("at five no sorry six"). Added words are labelled `O` and never
-split a value; the repaired value keeps its label, since it may be private too.
-
-A compiled domain: all carrier phrases with their weights, labels and slot values.
+Words added to a phrase are labelled `O` and never split a value.
 """
 
 import re
@@ -31,6 +24,8 @@ BARE = 0.45  # probability of no lead (or tail), in addition to empty optional p
 FILLERS = ("uh", "um", "like", "you know", "er", "hmm", "i mean", "let's see", "uhm", "well")
 REPAIRS = ("no", "no wait", "i mean", "sorry", "no sorry", "or rather", "actually", "wait no")
 
+# A lead and a tail surround a carrier phrase ("could you ... please"), chosen by the mood of the
+# phrase; most utterances have none.
 _HELLO = "(hey|okay|hi|um|so|alright|uh|hello|hey there|yo|oh|right|well|good morning|now then)"
 _POLITE = (
     "(please|can you|could you|could you please|can you please|would you|i need you to"
@@ -93,6 +88,8 @@ def agree(text: str) -> str:
 def repair(other: Words, value: Words, number: int) -> Words:
     """A self-repair: another value first, then the intended one.
 
+    The repaired value keeps its label, since it may be private too.
+
     >>> repair(("five", "B-time"), ("six", "B-time"), 4)
     ('five no sorry six', 'B-time O O B-time')
     """
@@ -102,7 +99,7 @@ def repair(other: Words, value: Words, number: int) -> Words:
 
 
 def stumble(text: str, labels: str, number: int) -> tuple[str, str]:
-    """Add a disfluency to an utterance; `number` determines its kind and position.
+    """Add a filler or a false start to an utterance; `number` determines its kind and position.
 
     >>> stumble("call john smith", "O B-contact I-contact", 0)
     ('call uh john smith', 'O O B-contact I-contact')
@@ -149,7 +146,7 @@ class Carrier(NamedTuple):
 
 
 class Catalogue:
-    """All carriers of a domain, with their parameters as arrays.
+    """A compiled domain: all carriers with their parameters as arrays.
 
     `purpose`, `own` and `recurrence` have a row for each carrier and a column for each hole.
     """

@@ -1,13 +1,7 @@
-"""Public word lists: names, cities, medicines, and small sets such as digits and months.
+"""Public word lists, such as names, cities, digits and months, and slot values made of them.
 
 All lists were written for this project. Those in `lists/` are ordered by frequency and sampled with
 Zipf weights; the small sets are sampled uniformly.
-
-A slot value is a function of one 64-bit number.
-
-A kind of value is a grammar whose holes are word lists: the number, in a mixed radix, selects the
-phrase and then an entry for each hole. Equal numbers give equal values, so a habit of a user is a
-recurring number (see `stream`).
 """
 
 import math
@@ -123,6 +117,10 @@ class Kind:
 
 class Values:
     """The values of a kind, compiled for sampling.
+
+    A kind of value is a grammar whose holes are word lists. A value is a function of one 64-bit
+    number, which, in a mixed radix, selects the phrase and then an entry for each hole. Equal
+    numbers give equal values, so a habit of a user is a recurring number (see `stream`).
 
     >>> Values("{first_names} {last_names}").draw(2 * 1024 + 5 * 1024 * 2048)
     'mohammed brown'

@@ -55,7 +55,7 @@ class DomainSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """An intent: its weight, and its carrier phrases by mood (see `speech`).
+    """An intent: its weight, and its carrier phrases by mood (see `carriers`).
 
     The actor of `act` lines is the assistant or the speaker ("call {contact}": "please ...", "i
     want to ..."); of `do` lines only the assistant ("remind me ..."); `ask` lines are questions;

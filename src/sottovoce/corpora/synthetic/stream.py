@@ -1,18 +1,6 @@
 """Users of a synthetic corpus, and their utterances as a stream or as a file.
 
-The users of a synthetic corpus: their activity, and their recurring values (habits).
-
-Activity is Zipf-like: the user of activity rank r speaks with probability proportional to
-1 / (r + 1), and ranks are assigned to users in shuffled order. A habit is a number that depends on
-the user, the purpose and the rank of the habit, but not on the utterance: the third contact of a
-user is the same number, hence the same contact, each time. Habits are drawn from the same lists as
-other values, so they change how values recur within a user, but not their overall frequencies.
-
-Generate utterances of a domain as a stream or as a file.
-
-`_rendered` makes utterances as plain strings (text and labels, words parted by spaces); `generate`
-turns them into `Utterance`s and `write_jsonl` into lines of JSON, so the two cannot disagree.
-Numbers are drawn in blocks with numpy; per utterance, only look-ups and joins remain.
+`generate` and `write_jsonl` both format what `_rendered` makes, so they cannot disagree.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +32,15 @@ Users = npt.NDArray[np.int64]
 
 
 class People:
-    """The users of a corpus, in 16 bytes of memory per user."""
+    """The users of a corpus, their activity and their habits, in 16 bytes of memory per user.
+
+    Activity is Zipf-like: the user of activity rank r speaks with probability proportional to
+    1 / (r + 1), and ranks are assigned to users in shuffled order. A habit is a number that depends
+    on the user, the purpose and the rank of the habit, but not on the utterance: the third contact
+    of a user is the same number, hence the same contact, each time. Habits are drawn from the same
+    lists as other values, so they change how values recur within a user, but not their overall
+    frequencies.
+    """
 
     def __init__(self, users: int, key: int) -> None:
         self.key = np.array([key], dtype=np.uint64)
@@ -171,7 +167,11 @@ def _checked(domain: str, size: int, users: int | None, seed: int) -> Iterator[R
 
 
 def _rendered(domain: str, size: int, users: int, seed: int) -> Iterator[Rendered]:
-    """Complete blocks of utterances, so up to one block more than `size`."""
+    """Complete blocks of utterances, so up to one block more than `size`.
+
+    Text and labels are strings, with words separated by spaces. Numbers are drawn in blocks with
+    numpy; per utterance, only look-ups and joins remain.
+    """
     known = catalogue(domain)
     base = np.array([key("corpus", seed, domain)], dtype=np.uint64)
     people = People(users, key("people", seed, domain))

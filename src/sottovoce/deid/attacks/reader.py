@@ -4,10 +4,6 @@ Every attack reports its success rate, that of blind guessing (the prior) and an
 interval, to be shown next to epsilon: a success rate above what epsilon allows is a defect.
 Frequency matching and singleton membership apply where no epsilon holds (consistent surrogates,
 surrogates counted in the corpus).
-
-The parrot attack marks everything that looks private in one part of the released text, trains a
-tagger on it, and runs it on the rest. A value that looks private but that the tagger misses was
-probably missed by the original detector too, so it is probably real.
 """
 
 import math
@@ -235,6 +231,10 @@ def parrot(
     options: TaggerTraining | None = None,
 ) -> Attack:
     """Flag values that the parrot misses; a success is a flagged value that the detector missed.
+
+    The attacker marks everything that looks private in one part of the released text, trains a
+    tagger (the parrot) on it, and runs it on the rest. A value that looks private but that the
+    tagger misses was probably missed by the original detector too, so it is probably real.
 
     `labels` define what looks private to the attacker: whatever the annotations call private. The
     prior is the share of missed values among all that look private. On a small release the parrot

@@ -1,15 +1,6 @@
 """From the labels of corpora and of other tools to the types of private values.
 
-From the labels of a corpus to the types of private values: contact is a PER, city a LOC.
-
 A de-identifier draws surrogates within a type, and the type of a private value is released with it.
-A label that the mapping does not know is refused: treating it as harmless would let text through.
-
-Default mappings for public corpora and the built-in ones, as data.
-
-PER, ORG, LOC, DATE and TIME are the classes of Adelani et al., section 4; the other types cover
-what the paper leaves out. `standard` knows the types themselves and the usual spellings of
-named-entity corpora (CoNLL-2003, OntoNotes, Presidio).
 """
 
 import json
@@ -49,6 +40,9 @@ TYPES: Mapping[str, str] = {
 @dataclass(frozen=True)
 class LabelMap:
     """Which labels are private, and as what; `public` are known to be harmless.
+
+    A label that the mapping does not know is refused: treating it as harmless would let text
+    through.
 
     >>> labels = LabelMap({"contact": "PER"}, public=frozenset({"count"}))
     >>> labels.typed([Span(0, 3, "contact"), Span(4, 5, "count")])
@@ -228,6 +222,11 @@ MAPPINGS: tuple[str, ...] = ("standard", "built-in", "cautious", *DOMAINS, "atis
 @cache
 def mapping(name: str) -> LabelMap:
     """A default mapping by its name.
+
+    PER, ORG, LOC, DATE and TIME are the classes of Adelani et al., section 4; the other types cover
+    what the paper leaves out. `standard` knows the types themselves and the usual spellings of
+    named-entity corpora (CoNLL-2003, OntoNotes, Presidio); the others are those of public corpora
+    and of the built-in ones.
 
     >>> mapping("atis").type_of("fromloc.city_name"), mapping("atis").type_of("meal")
     ('LOC', None)

@@ -2,11 +2,6 @@
 
 Only named columns are released: the text, the pseudonymised user, and the columns to keep. Any
 other column might hold private data.
-
-A Ray dataset is read twice: the first pass counts private values, so that the statement is known
-before anything is released; the second replaces them. Every worker builds its own de-identifier,
-with randomness from its own operating system. The result is materialised: a lazy dataset that is
-evaluated twice would release everything twice, and cost twice.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -117,9 +112,14 @@ def release_dataset(
     workers: int = 2,
     check: Callable[[ReleaseStatement], None] | None = None,
 ) -> "tuple[Dataset, ReleaseStatement]":
-    """Release a dataset with de-identifiers that `make` builds in each worker.
+    """Release a Ray dataset with de-identifiers that `make` builds in each worker.
 
     `check` receives the statement before anything is released, and may raise to refuse it.
+
+    The dataset is read twice: the first pass counts private values, so that the statement is known
+    before anything is released; the second replaces them. Every worker has randomness from its own
+    operating system. The result is materialised: a lazy dataset that is evaluated twice would
+    release everything twice, and cost twice.
     """
     chosen = columns or TextColumns()
     deid = make()

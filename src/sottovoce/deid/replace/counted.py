@@ -1,11 +1,7 @@
 """Surrogates counted in the corpus that is to be released (value dissociation).
 
 A first pass collects the values that the detector finds. Raw counts depend on the private values,
-and the statement says so. A private histogram has a stated cost: every user contributes one value
-per type, Laplace noise of scale 1/epsilon is added to the counts of the values that occur, and
-noisy counts below 1 + ln(1/(2 delta))/epsilon are dropped, so a value of a single user appears with
-probability at most delta. Replacing a user (or one token) changes two counts, hence the release
-costs 2 epsilon and 2 delta.
+and the statement says so; a private histogram has a stated cost.
 """
 
 import unicodedata
@@ -32,6 +28,11 @@ _BATCH = 512
 
 class PrivateHistogram:
     """Counts at most one value per user, and releases the counts once.
+
+    Laplace noise of scale 1/epsilon is added to the counts of the values that occur, and noisy
+    counts below 1 + ln(1/(2 delta))/epsilon are dropped, so a value of a single user appears with
+    probability at most delta. Replacing a user (or one token) changes two counts, hence the release
+    costs 2 epsilon and 2 delta.
 
     >>> counted = PrivateHistogram(epsilon=1.0, delta=1e-6)
     >>> for number in range(200):

@@ -2,9 +2,6 @@
 
 A surrogate that fits has the form of the value it replaces, so the form is released with it. Forms
 are determined by public means only: lists of names, patterns, or the ending of the last word.
-
-The case pattern is one of three. Finer case (a capital inside a word) would distinguish a kept
-value from a surrogate, so kept values are normalised to their pattern too.
 """
 
 import re
@@ -55,6 +52,9 @@ def canonical(value: str) -> str:
 
 def match_case(value: str, pattern: str) -> str:
     """Write `value` in the case pattern of `pattern`: capitals, initials, or unchanged.
+
+    Finer case (a capital inside a word) would distinguish a kept value from a surrogate, so kept
+    values are normalised to their pattern too.
 
     >>> match_case("london", "PARIS"), match_case("new york", "Paris"), match_case("london", "rome")
     ('LONDON', 'New York', 'london')

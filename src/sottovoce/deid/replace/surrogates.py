@@ -2,7 +2,7 @@
 
 A public list is independent of the corpus. A list counted in the corpus itself is not (value
 dissociation in Adelani et al.): it is marked, and the ledger gives it no guarantee. A list from a
-DP histogram (see `histogram`) carries its origin and cost, also when saved, and every release that
+DP histogram (see `counted`) carries its origin and cost, also when saved, and every release that
 draws from it pays. A file without an origin is assumed, and stated, to contain nothing private.
 """
 

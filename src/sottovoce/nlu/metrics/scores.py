@@ -1,16 +1,7 @@
 """Scores of a model on a corpus: the four standard ones, and registered metrics.
 
-Metrics by name, in addition to the four standard scores.
-
-A metric compares the reference and the hypothesis of one utterance and returns a numerator and a
-denominator. The score of a corpus is the ratio of their sums, so confidence intervals can be
-computed from the counts alone.
-
-The four scores of a model on a corpus, computed from counts per utterance.
-
-Every score is a ratio of sums of counts, so intervals (`bootstrap`) need only the counts.
-
-Scores of a model on labelled utterances, with confidence intervals.
+Every score is a ratio of sums of counts per utterance, so confidence intervals (`bootstrap`) need
+only the counts.
 """
 
 import math
@@ -37,6 +28,8 @@ DISPLAY_NAMES: Mapping[str, str] = MappingProxyType(
 )
 """JSON key of each standard score -> its name in tables."""
 
+# A metric compares the reference and the hypothesis of one utterance and returns a numerator and a
+# denominator; the score of a corpus is the ratio of their sums.
 Metric = Callable[[Utterance, Utterance], tuple[float, float]]
 
 METRICS: Registry[Metric] = Registry(
@@ -215,7 +208,7 @@ class Score:
 
 
 class Evaluation(Mapping[str, Score]):
-    """Scores by name: ser (semantic error rate), intent_accuracy, slot_f1, exact_match.
+    """Scores with intervals: ser (semantic error rate), intent_accuracy, slot_f1, exact_match.
 
     >>> found = Evaluation({"ser": {"value": 0.25, "low": 0.2, "high": 0.31}})
     >>> found["ser"].value

@@ -76,13 +76,13 @@ class SpanCounts:
 
 
 def slot_precision(right: Utterance, guess: Utterance) -> tuple[float, float]:
-    """Correct spans and predicted spans; a metric (see `registry`)."""
+    """Correct spans and predicted spans; a metric (see `scores`)."""
     found = set(slot_spans(guess.slots))
     return len(found.intersection(slot_spans(right.slots))), len(found)
 
 
 def slot_recall(right: Utterance, guess: Utterance) -> tuple[float, float]:
-    """Correct spans and reference spans; a metric (see `registry`)."""
+    """Correct spans and reference spans; a metric (see `scores`)."""
     return slot_precision(guess, right)
 
 

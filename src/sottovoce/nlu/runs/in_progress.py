@@ -1,11 +1,6 @@
 """A run folder during training: created once, resumed with the same settings, saved at the end.
 
 `sottovoce train` and `sottovoce.nlu.train` both call `train_into`, so they write the same files.
-
-The privacy cost of a search for settings.
-
-It is stored with the best settings, so that a training with them is charged for the search, or
-lists it as not covered.
 """
 
 import json
@@ -122,7 +117,11 @@ VALID_READ = "the records of the valid part, by whose scores the settings were c
 
 @dataclass(frozen=True, kw_only=True)
 class SearchCost:
-    """The number of trials, and their joint ledger if the search is charged."""
+    """The privacy cost of a search for settings: its trials, and their joint ledger if charged.
+
+    It is stored with the best settings, so that a training with them is charged for the search, or
+    lists it as not covered.
+    """
 
     trials: int
     ledger: "Ledger | None"

@@ -12,7 +12,7 @@
 | private/ | exact counts, times, losses, scores, audits: not covered by any guarantee |
 
 Everything but `private/` may be shared (see `sottovoce.io.run`). Saving is atomic (see
-`staging`): if it is interrupted, the old run stays intact.
+`sottovoce.io.atomic`): if it is interrupted, the old run stays intact.
 """
 
 import hashlib

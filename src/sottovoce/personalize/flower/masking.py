@@ -1,25 +1,4 @@
-"""Ranges for Flower's SecAgg+ under which a secure sum of counts equals the plain sum exactly.
-
-SecAgg+ clips every value to [-c, c] (silently, c = 8 by default), maps it to (value + c) r / (2 c),
-rounds stochastically, adds masks modulo M, and inverts the map on the sum. Each client also sends a
-weight w = round(r n / n_max), by which its values are multiplied and the sum is divided. Why none
-of this can change a count here:
-
-1. Every count x is a whole number of units with 0 <= x <= c (`check`, on the device), so clipping
-   changes nothing. With n = n_max = 1 the weight is r exactly, and values are multiplied by 1.
-2. r = 2 c with c whole and below 2^30, so the scale is exactly 1 and x + c is a whole number below
-   2^31. The ceiling of a whole number is itself, and rounding goes down with probability 0.
-3. N clients send at most 2 c each, and r each as their weight: both sums are at most N r < M, so
-   reducing them modulo M loses nothing once the masks, which cancel modulo M, are gone.
-4. The server subtracts N c and divides by N r / r = N. The caller multiplies by N and rounds: the
-   error of both is below 2^-51 N r < 2^-18, so the whole number is recovered.
-
-One round of Flower's SecAgg+, server side and client side.
-
-The server runs Flower's SecAgg+ workflow, which uses Flower's older interface: a minimal strategy
-and proxies adapt to it. The device masks the answer of `contribute`, after checking against the
-ranges the server announced that masking cannot change a count.
-"""
+"""One round of Flower's SecAgg+, on the server and on the device, whose sum of counts is exact."""
 
 import logging
 import math
@@ -49,6 +28,22 @@ _LARGEST_QUANTISED = 2**31 - 1
 @dataclass(frozen=True)
 class SecureRanges:
     """Arguments of `SecAggPlusWorkflow`; every client sends its counts with a weight of 1.
+
+    SecAgg+ clips every value to [-c, c] (silently, c = 8 by default), maps it to
+    (value + c) r / (2 c), rounds stochastically, adds masks modulo M, and inverts the map on the
+    sum. Each client also sends a weight w = round(r n / n_max), by which its values are multiplied
+    and the sum is divided. With these ranges none of this can change a count:
+
+    1. Every count x is a whole number of units with 0 <= x <= c (`check`, on the device), so
+       clipping changes nothing. With n = n_max = 1 the weight is r exactly, and values are
+       multiplied by 1.
+    2. r = 2 c with c whole and below 2^30, so the scale is exactly 1 and x + c is a whole number
+       below 2^31. The ceiling of a whole number is itself, and rounding goes down with probability
+       0.
+    3. N clients send at most 2 c each, and r each as their weight: both sums are at most N r < M,
+       so reducing them modulo M loses nothing once the masks, which cancel modulo M, are gone.
+    4. The server subtracts N c and divides by N r / r = N. The caller multiplies by N and rounds:
+       the error of both is below 2^-51 N r < 2^-18, so the whole number is recovered.
 
     >>> from sottovoce.personalize.federated.counting import Counting
     >>> from sottovoce.personalize.federated.counting import Caps
@@ -138,6 +133,9 @@ def secure_sum(
     """The sum over the nodes that stayed until the end, and their number.
 
     `None` if the protocol stopped: too many nodes dropped out, or one sent invalid data.
+
+    Flower's SecAgg+ workflow uses Flower's older interface; a minimal strategy and proxies adapt to
+    it.
     """
     from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
     from flwr.server.compat.legacy_context import LegacyContext

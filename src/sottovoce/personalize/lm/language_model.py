@@ -1,7 +1,7 @@
 """The interface of background language models, and their storage in folders.
 
 A folder holds `lm.json` (kind and sizes), `vocabulary.json` and the model: an ARPA file with its
-compiled form (see `compiled`), the compiled form alone, or the weights of a Transformer. ARPA
+compiled form (see `ngram.files`), the compiled form alone, or the weights of a Transformer. ARPA
 files, KenLM models and Hugging Face folders can be loaded too. No format can execute code on
 loading.
 """

@@ -1,12 +1,7 @@
-"""The public vocabulary and its background distribution u(w).
+"""The public vocabulary, its background distribution u(w), and the smoothing of counts with it.
 
-Both come from public text. A vocabulary taken from private utterances would itself be a release: a
-rare name in the vocabulary reveals that someone used it.
-
-Smoothing: from counts to a distribution.
-
-A smoothing is non-decreasing in every count and preserves the total mass, so it does not change how
-much one utterance can move c q (see the privacy notes on smoothing).
+Vocabulary and background come from public text. A vocabulary taken from private utterances would
+itself be a release: a rare name in it reveals that someone used it.
 """
 
 import hashlib
@@ -125,7 +120,11 @@ def distribution(values: ArrayLike, size: int) -> Vector:
 
 
 class Smoothing(Protocol):
-    """Turns counts n and the background u into a distribution q."""
+    """Turns counts n and the background u into a distribution q.
+
+    It is non-decreasing in every count and preserves the total mass, so it does not change how much
+    one utterance can move c q (see the privacy notes on smoothing).
+    """
 
     def __call__(self, counts: Vector, background: Vector) -> Vector: ...
 

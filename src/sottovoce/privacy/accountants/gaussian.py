@@ -1,17 +1,7 @@
-"""The Gaussian mechanism without amplification: the exact formula.
+"""The Gaussian mechanism: exactly without amplification, and as a privacy loss distribution with
+it.
 
-A release with mu = sensitivity / standard deviation satisfies (epsilon, delta) if and only if
-    delta >= Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)        (Balle and Wang 2018)
-and releases compose as mu = sqrt(sum mu_t^2). Written with a = epsilon/mu - mu/2 the second term is
-phi(a) times Mills' ratio of a + mu, which neither overflows nor cancels: it is accurate from
-epsilon 1e-6 to 1e25.
-
-The privacy loss distribution of one Gaussian release on a Poisson sample.
-
-With P = (1-q) N(0, z^2) + q N(-1, z^2) and Q = N(0, z^2), removing a unit turns P into Q and adding
-one turns Q into P. Both hockey-stick divergences are closed forms in the normal distribution
-function, evaluated here on a whole grid at once (dp-accounting evaluates one point at a time) and
-passed to its pessimistic connect-the-dots construction.
+A release has mu = sensitivity / standard deviation. Amplification is by Poisson sampling.
 """
 
 import math
@@ -28,7 +18,7 @@ _SMALLEST_MU = 1e-9
 
 
 def compose(mus: Iterable[float]) -> float:
-    """The mu of composed releases.
+    """The mu of composed releases: sqrt(sum mu_t^2).
 
     >>> compose([3.0, 4.0])
     5.0
@@ -38,6 +28,10 @@ def compose(mus: Iterable[float]) -> float:
 
 def delta_of(mu: float, epsilon: float) -> float:
     """The smallest delta at which a release with this mu satisfies epsilon.
+
+    A release satisfies (epsilon, delta) if and only if (Balle and Wang 2018)
+
+        delta >= Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 
     >>> round(delta_of(1.0, 3.0), 8)
     0.00153719
@@ -73,6 +67,11 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 
 def _delta_at(a: float, mu: float) -> float:
+    """Delta at a = epsilon/mu - mu/2.
+
+    In terms of a, the second term in `delta_of` is phi(a) times Mills' ratio of a + mu, which
+    neither overflows nor cancels: it is accurate from epsilon 1e-6 to 1e25.
+    """
     log_density = -a * a / 2
     mills = erfcx((a + mu) / math.sqrt(2)) / 2  # times phi(a) sqrt(2 pi) below
     return float(math.exp(log_ndtr(-a)) - math.exp(log_density) * mills)
@@ -87,7 +86,13 @@ _Array = NDArray[np.float64]
 def loss_distribution(
     rate: float, noise_multiplier: float, width: float
 ) -> PrivacyLossDistribution:
-    """The distribution for add-or-remove, on a grid of the given width."""
+    """The privacy loss distribution of one release on a Poisson sample, for add-or-remove.
+
+    With P = (1-q) N(0, z^2) + q N(-1, z^2) and Q = N(0, z^2), removing a unit turns P into Q and
+    adding one turns Q into P. Both hockey-stick divergences are closed forms in the normal
+    distribution function, evaluated here on a whole grid at once (dp-accounting evaluates one point
+    at a time) and passed to its pessimistic connect-the-dots construction.
+    """
     return PrivacyLossDistribution(
         _on_grid(rate, noise_multiplier, width, removed=True),
         _on_grid(rate, noise_multiplier, width, removed=False),

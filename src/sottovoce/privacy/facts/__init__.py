@@ -1,4 +1,4 @@
-"""Facts about executed mechanisms, one kind per file; see `fact` for the concept."""
+"""Facts about executed mechanisms; see `fact` for the concept."""
 
 from sottovoce.privacy.facts.fact import Fact, fact_from_json
 from sottovoce.privacy.facts.noisy_sum import (

@@ -1,9 +1,4 @@
-"""Facts of noise on a sum of clipped contributions and on a vector of counts.
-
-The fact of private training: Gaussian noise on a sum of clipped contributions.
-
-The fact of noisy counts: noise on a vector whose change between neighbours is bounded.
-"""
+"""Facts of added noise: on a sum of clipped contributions, and on a vector of counts."""
 
 import math
 from dataclasses import dataclass

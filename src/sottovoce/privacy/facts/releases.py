@@ -1,9 +1,4 @@
-"""Facts of replaced tokens, of releases known by their epsilon, and of unprotected ones.
-
-Facts about mechanisms known only by their epsilon and delta, and about unprotected releases.
-
-The fact of de-identification: private tokens replaced at random.
-"""
+"""Facts of releases: replaced tokens, mechanisms known by their epsilon, and unprotected ones."""
 
 import math
 from dataclasses import dataclass

@@ -1,27 +1,7 @@
 """Exact discrete draws: coins, integer noise, randomised response, categorical choices.
 
-Exact Bernoulli draws: a random 64-bit word is compared with an integer threshold.
-
-A draw is True with probability exactly threshold / 2**64: never at 0, always at 2**64.
-
-Integer noise: the discrete Laplace and the discrete Gaussian distribution.
-
 Integers do not leak through floating-point rounding (Mironov 2012), and their sums are exact under
-secure aggregation. A Laplace variable is assembled from independent Bernoulli draws, one per binary
-digit; a Gaussian one is drawn from it by rejection (Canonne, Kamath and Steinke 2020, algorithm 3).
-
-Randomised response: report the true value with a known probability, or else another value.
-
-`keep_or_replace` draws the decisions of the token mechanism M(y|x) = (1-p) [y=x] + p pi(y);
-`randomised_response` is the k-ary mechanism that reports the true value with probability
-e**epsilon / (e**epsilon + k - 1). The replacement probability is rounded up by less than 2**-64,
-never down, so rounding cannot reduce privacy; 0 and 1 are exact.
-
-Categorical draws from a public list: surrogate names, placeholders, words of a vocabulary.
-
-The 2**64 random words are partitioned among the alternatives, and a draw looks up the part that a
-word falls into. The parts have integer sizes, so an alternative of probability 0 is never drawn,
-and a rare one keeps its probability to 15 digits: the guarantee of a token depends on the rarest.
+secure aggregation.
 """
 
 import math
@@ -51,7 +31,10 @@ def threshold(probability: float) -> int:
 
 
 def toss(n: int, threshold: int, source: NoiseSource) -> NDArray[np.bool_]:
-    """`n` Bernoulli draws.
+    """`n` Bernoulli draws, each True with probability exactly threshold / 2**64.
+
+    A random 64-bit word is compared with the threshold: a draw is never True at 0 and always at
+    2**64.
 
     >>> toss(3, ALWAYS, NoiseSource()).tolist()
     [True, True, True]
@@ -88,9 +71,9 @@ def discrete_laplace(shape: Shape, scale: float, source: NoiseSource) -> NDArray
 def discrete_gaussian(shape: Shape, sigma: float, source: NoiseSource) -> NDArray[np.int64]:
     """Independent integers with P(k) proportional to exp(-k**2 / (2 sigma**2)).
 
-    A discrete Laplace draw is accepted by comparing 64 random bits with a probability computed in
-    double precision: its relative error is below 2**-44 within 10 sigma; larger draws have
-    probability below 2**-75.
+    Drawn by rejection (Canonne, Kamath and Steinke 2020, algorithm 3): a discrete Laplace draw is
+    accepted by comparing 64 random bits with a probability computed in double precision, whose
+    relative error is below 2**-44 within 10 sigma; larger draws have probability below 2**-75.
 
     >>> noise = discrete_gaussian(100_000, 3.0, NoiseSource.seeded(7))
     >>> noise.dtype, round(float(noise.std()))
@@ -157,6 +140,10 @@ def _toss_laplace(n: int, coins: _LaplaceCoins, source: NoiseSource) -> NDArray[
 def keep_or_replace(n: int, replace_probability: float, source: NoiseSource) -> NDArray[np.bool_]:
     """`n` independent decisions: True where the token must be replaced.
 
+    These are the decisions of the token mechanism M(y|x) = (1-p) [y=x] + p pi(y). The probability p
+    is rounded up by less than 2**-64, never down, so rounding cannot reduce privacy; 0 and 1 are
+    exact.
+
     >>> keep_or_replace(3, 1.0, NoiseSource()).tolist()
     [True, True, True]
     >>> float(keep_or_replace(10_000, 0.3, NoiseSource.seeded(7)).mean().round(2))
@@ -171,6 +158,9 @@ def randomised_response(
     values: ArrayLike, categories: int, epsilon: float, source: NoiseSource
 ) -> NDArray[np.int64]:
     """Report each value from 0 to categories - 1, or else one of the others, uniformly.
+
+    The k-ary mechanism reports the true value with probability e**epsilon / (e**epsilon + k - 1).
+    The probability of another value is rounded up, as in `keep_or_replace`.
 
     >>> answers = randomised_response([0] * 10_000, 4, 1.0, NoiseSource.seeded(7))
     >>> (np.bincount(answers) / 10_000).round(1).tolist()
@@ -211,6 +201,11 @@ def _checked_values(values: ArrayLike, categories: int) -> NDArray[np.int64]:
 
 class Categorical:
     """A distribution on 0, 1, ..., k - 1 with probabilities proportional to `weights`.
+
+    The 2**64 random words are partitioned among the alternatives, and a draw looks up the part that
+    a word falls into. The parts have integer sizes, so an alternative of probability 0 is never
+    drawn, and a rare one keeps its probability to 15 digits: the guarantee of a token depends on
+    the rarest.
 
     >>> surrogates = Categorical([3, 0, 1])
     >>> sorted(set(surrogates.draw(100, NoiseSource.seeded(7)).tolist()))

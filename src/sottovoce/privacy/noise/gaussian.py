@@ -1,29 +1,8 @@
-"""Gaussian noise from secure bits, faster than numpy's generator.
+"""Gaussian noise from secure bits, faster than numpy's generator: drawn, or added in place.
 
 The ziggurat method (Marsaglia and Tsang 2000), vectorised: `Proposer` makes a candidate from every
-random word, and `_settle` resolves the few that fall into the wedge of a layer or the tail. The
-result is a normal variable up to floating-point rounding: a float32 value uses 24 bits within its
-layer, a float64 value 53. That rounding is visible in the lowest bits of a sum (Mironov 2012), and
-no accountant covers it; where it matters, release integers with noise from `discrete`.
-
-If the compiled kernel is available, it draws the float32 noise of every source keyed by the
-operating system; `kernel/gaussian.c` states its deviation from a normal variable. A seeded source
-always uses the ziggurat, so that a seed gives the same noise with and without the kernel.
-
-Write f(x) = exp(-x**2 / 2). Layer i > 0 is a rectangle from 0 to `edge[i]` between the heights
-f(edge[i]) and f(edge[i + 1]); layer 0 is the strip under f(r), r = `edge[1]`, together with the
-tail beyond r. All have the area v, so a layer is chosen by eight fair bits. Layer 0 is treated as
-a rectangle too, of width `edge[0]` = v / f(r), whose part beyond r represents the tail.
-
-The low eight bits of a word choose a layer of the ziggurat; other bits, a sign and a mantissa,
-choose a point across the layer. Nearly all candidates (98.5 %) lie inside the density at any
-height of the layer and are final. The others are returned as `Unsettled`.
-
-Gaussian noise added in place to one or many arrays, for private sums and gradients.
-
-No noise array of the size of the data is allocated. The compiled kernel adds to all float32 arrays
-in one call; without it, noise is drawn in blocks that span array boundaries, so that a thousand
-small arrays cost no more than one large array.
+random word, and `_settle` resolves the few that fall into the wedge of a layer or the tail. See
+`gaussian_into` for the compiled kernel.
 """
 
 import math
@@ -75,7 +54,12 @@ class Unsettled:
 
 
 class Proposer:
-    """Writes candidates block by block into an array of one type, scaled by `std`."""
+    """Writes candidates block by block into an array of one type, scaled by `std`.
+
+    The low eight bits of a word choose a layer of the ziggurat; other bits, a sign and a mantissa,
+    choose a point across the layer. Nearly all candidates (98.5 %) lie inside the density at any
+    height of the layer and are final. The others are returned as `Unsettled`.
+    """
 
     def __init__(self, dtype: np.dtype[Any], std: float, size: int) -> None:
         self.layout = LAYOUTS[dtype]
@@ -133,7 +117,13 @@ LAYERS = 256
 
 @dataclass(frozen=True, slots=True)
 class Ziggurat:
-    """The edges, widest first and ending at 0, and the heights f(edge) of the layers."""
+    """The edges, widest first and ending at 0, and the heights f(edge) of the layers.
+
+    Write f(x) = exp(-x**2 / 2). Layer i > 0 is a rectangle from 0 to `edge[i]` between the heights
+    f(edge[i]) and f(edge[i + 1]); layer 0 is the strip under f(r), r = `edge[1]`, together with the
+    tail beyond r. All have the area v, so a layer is chosen by eight fair bits. Layer 0 is treated
+    as a rectangle too, of width `edge[0]` = v / f(r), whose part beyond r represents the tail.
+    """
 
     edge: NDArray[np.float64]
     height: NDArray[np.float64]
@@ -198,6 +188,11 @@ def gaussian(
 ) -> NDArray[Any]:
     """Independent normal variables with mean 0 and standard deviation `std`.
 
+    The ziggurat gives a normal variable up to floating-point rounding: a float32 value uses 24 bits
+    within its layer, a float64 value 53. That rounding is visible in the lowest bits of a sum
+    (Mironov 2012), and no accountant covers it; where it matters, release integers with noise from
+    `discrete`.
+
     >>> noise = gaussian((1000, 100), 2.0, NoiseSource.seeded(7))
     >>> noise.shape, round(float(noise.std()), 2)
     ((1000, 100), 2.0)
@@ -215,6 +210,11 @@ def gaussian_into(out: NDArray[Any], std: float, source: NoiseSource) -> None:
 
     A seed gives the same noise for the same sequence of calls; 10 values followed by 20 differ from
     30 at once.
+
+    If the compiled kernel is available, it draws the float32 noise of every source keyed by the
+    operating system; `kernel/gaussian.c` states its deviation from a normal variable. A seeded
+    source always uses the ziggurat, so that a seed gives the same noise with and without the
+    kernel.
 
     >>> out = np.empty(4, np.float32)
     >>> gaussian_into(out, 0.0, NoiseSource())
@@ -299,10 +299,13 @@ def gaussian_add(out: NDArray[Any], std: float, source: NoiseSource) -> None:
 
 
 def gaussian_add_each(outs: Arrays, stds: Sequence[float], source: NoiseSource) -> None:
-    """Add independent Gaussian noise to every array in place, each with its own standard
-    deviation.
+    """Add independent Gaussian noise to every array in place, each with its own standard deviation.
 
     All arguments are checked first: if one array is invalid, none is changed.
+
+    No noise array of the size of the data is allocated. The compiled kernel adds to all float32
+    arrays in one call; without it, noise is drawn in blocks that span array boundaries, so that a
+    thousand small arrays cost no more than one large array.
 
     >>> weight, bias = np.zeros((20, 30), np.float32), np.zeros(20)
     >>> gaussian_add_each([weight, bias], [1.0, 0.0], NoiseSource.seeded(7))

@@ -1,16 +1,4 @@
-"""The charts of a report.
-
-A quantity by step or round of a run: epsilon, loss, word error rate.
-
-A metric against epsilon.
-
-ROC curves of attacks on logarithmic axes, with the limit that the guarantee implies.
-
-If training is (epsilon, delta)-private for one record, the true positive rate of any test is at
-most min(e^epsilon f + delta, 1 - e^-epsilon (1 - delta - f)), where f is its false positive rate.
-
-Overview of all stages: claimed epsilon, true epsilon and lower bound of the audit.
-"""
+"""The charts of a report: quantities over a run, metrics against epsilon, ROC curves, verdicts."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -48,7 +36,9 @@ def history_chart(
     limit: tuple[float, str] | None = None,
     shown: Callable[[float], str] = short,
 ) -> Markup:
-    """A line with a band for its interval, and a labelled horizontal rule at `limit`.
+    """A quantity by step or round of a run, such as epsilon, loss or word error rate.
+
+    A line with a band for its interval, and a labelled horizontal rule at `limit`.
 
     `shown` formats values for the text description.
     """
@@ -89,7 +79,7 @@ def epsilon_chart(
     y_label: str,
     levels: Sequence[tuple[float, str]] = (),
 ) -> Markup:
-    """One marker per run with its interval and its number on the page.
+    """A metric against epsilon: one marker per run with its interval and its number on the page.
 
     Runs without a guarantee have a separate column.
     """
@@ -162,6 +152,10 @@ _POINTS = 60
 def allowed(guarantee: Guarantee, false_positive_rate: float) -> float:
     """The highest true positive rate that the guarantee allows.
 
+    If training is (epsilon, delta)-private for one record, the true positive rate of any test is at
+    most min(e^epsilon f + delta, 1 - e^-epsilon (1 - delta - f)), where f is its false positive
+    rate.
+
     >>> from sottovoce.privacy.guarantee import Relation, Unit
     >>> g = Guarantee(epsilon=math.log(3), delta=0.0, unit=Unit.EXAMPLE,
     ...               relation=Relation.ADD_OR_REMOVE, accountant="PLD")
@@ -177,7 +171,9 @@ def allowed(guarantee: Guarantee, false_positive_rate: float) -> float:
 
 
 def roc_chart(attacks: Sequence[AttackOutcome], guarantee: Guarantee | None, title: str) -> Markup:
-    """The curves, the diagonal of chance, and the region that the guarantee excludes."""
+    """ROC curves of attacks on logarithmic axes, chance, and the region that the guarantee
+    excludes.
+    """
     described = "; ".join(
         f"{attack.attack}: AUC {attack.auc:.3f}, "
         + ", ".join(
@@ -253,7 +249,10 @@ class VerdictLine:
 
 
 def verdict_chart(lines: Sequence[VerdictLine]) -> Markup:
-    """One row per stage: a label above markers on a common epsilon axis."""
+    """One row per stage: claimed epsilon, true epsilon and lower bound of the audit.
+
+    A row has a label above its markers, on a common epsilon axis.
+    """
     canvas = Canvas(
         "Claimed, true and audited epsilon", _described_lines(lines), _ROW * len(lines) + _FOOT
     )

@@ -1,9 +1,4 @@
-"""Linear layers and embeddings.
-
-Linear layers, y = W x + c, with any leading dimensions; the first one is the examples.
-
-Embedding, y_r = W[id_r]: only rows that were looked up receive a gradient.
-"""
+"""Linear layers and embeddings, and the functions that record them."""
 
 from typing import Any
 
@@ -57,7 +52,10 @@ def _times(x: Tensor, matrix: Tensor, added: Tensor | None = None) -> Tensor:
 
 
 def linear(tape: Tape, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """`functional.linear`, recorded."""
+    """`functional.linear`, recorded: y = W x + c, with any leading dimensions.
+
+    The first dimension is the examples.
+    """
     outputs: Tensor = apply(_Linear, tape.batched(inputs), tape.anchor, tape, (weight, bias))
     return outputs
 
@@ -86,7 +84,7 @@ class _Lookup(Function):
 
 
 def lookup(tape: Tape, ids: Tensor, table: Tensor, padding_idx: int | None = None) -> Tensor:
-    """`functional.embedding`, recorded."""
+    """`functional.embedding`, recorded: y_r = W[id_r]. Only rows looked up receive a gradient."""
     found: Tensor = apply(_Lookup, tape.anchor, tape, tape.batched(ids), (table, padding_idx))
     return found
 

@@ -1,28 +1,4 @@
-"""LSTM and GRU, with backward passes of their own.
-
-Common code of LSTM and GRU: layers, directions, and sequences of different lengths.
-
-A direction runs over time-major tensors [steps, sequences, width] in place, forwards or backwards.
-Padding does not change the state, so a packed batch runs as a padded one, and the state after the
-last step is the state after the last real step, in both directions.
-
-LSTM with a custom backward pass, because torch's does not expose the gradients of the gates.
-
-    i, f, o = sigmoid, g = tanh of W_ih x_t + b_ih + W_hh h_{t-1} + b_hh
-    c_t = f c_{t-1} + i g,    h_t = o tanh(c_t)
-
-All steps of one direction are rows of W_ih (inputs x_t) and of W_hh (inputs h_{t-1}), with the same
-gradient: that of the gates before activation. In padding i = o = 0 and f = 1, so that c does not
-change; h is copied.
-
-GRU with a custom backward pass, because torch's does not expose the gradients of the gates.
-
-    r, z = sigmoid of W_ih x_t + b_ih + W_hh h_{t-1} + b_hh
-    n = tanh(W_in x_t + b_in + r (W_hn h_{t-1} + b_hn)),    h_t = (1 - z) n + z h_{t-1}
-
-The reset gate r multiplies only one of the two products, so W_ih and W_hh receive different
-gradients. In padding z = 1, and the state does not change.
-"""
+"""LSTM and GRU with custom backward passes: torch's do not expose the gradients of the gates."""
 
 import math
 from collections.abc import Callable
@@ -47,7 +23,12 @@ States = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction of one layer: its parameters and its order of steps."""
+    """One direction of one layer: its parameters and its order of steps.
+
+    It runs over time-major tensors [steps, sequences, width] in place, forwards or backwards.
+    Padding does not change the state, so a packed batch runs as a padded one, and the state after
+    the last step is the state after the last real step, in both directions.
+    """
 
     tape: Tape
     weight_ih: Tensor
@@ -164,6 +145,16 @@ def _pack_like(packed: PackedSequence, padded: Tensor, lengths: Tensor) -> Packe
 
 
 class _LSTM(Function):
+    """One direction of an LSTM.
+
+        i, f, o = sigmoid, g = tanh of W_ih x_t + b_ih + W_hh h_{t-1} + b_hh
+        c_t = f c_{t-1} + i g,    h_t = o tanh(c_t)
+
+    All steps are rows of W_ih (inputs x_t) and of W_hh (inputs h_{t-1}), with the same gradient:
+    that of the gates before activation. In padding i = o = 0 and f = 1, so that c does not change;
+    h is copied.
+    """
+
     @staticmethod
     def forward(
         ctx: Any, inputs: Tensor, h_0: Tensor, c_0: Tensor, anchor: Tensor, way: Direction
@@ -243,6 +234,15 @@ aten = torch.ops.aten
 
 
 class _GRU(Function):
+    """One direction of a GRU.
+
+        r, z = sigmoid of W_ih x_t + b_ih + W_hh h_{t-1} + b_hh
+        n = tanh(W_in x_t + b_in + r (W_hn h_{t-1} + b_hn)),    h_t = (1 - z) n + z h_{t-1}
+
+    The reset gate r multiplies only one of the two products, so W_ih and W_hh receive different
+    gradients. In padding z = 1, and the state does not change.
+    """
+
     @staticmethod
     def forward(
         ctx: Any, inputs: Tensor, h_0: Tensor, anchor: Tensor, way: Direction

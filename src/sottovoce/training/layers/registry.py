@@ -1,19 +1,7 @@
-"""The registry of rules. User code can add rules for its own modules.
+"""The registry of rules, to which user code can add rules for its own modules.
 
-A rule is a second implementation of a module's forward pass, with functions that write to the
-tape: `linear`, `lookup`, `scale_and_shift`, or `expanded`, which suits any small parameter. It is
-called in place of `forward` while a keeper records, and must return the same values.
-
-    @rule_for(Scale)
-    def scale(module: Scale, tape: Tape, x: Tensor) -> Tensor:
-        return x * expanded(tape, module.factor)[:, None]
-
-A typed wrapper of `torch.autograd.Function.apply`, and an allocator for outputs.
-
-torch requests blocks aligned to 64 bytes. glibc allocates slightly more and trims the rest, so a
-freed block is always too small for the next request of the same size. In a backward pass that keeps
-its gradients, this fragments memory. Blocks that are aligned manually, with some slack, can be
-reused for requests of the same size.
+A rule is a second implementation of a module's forward pass, with functions that write to the tape.
+It is called in place of `forward` while a keeper records, and must return the same values.
 """
 
 import math
@@ -57,6 +45,13 @@ def rule_for(
     refuse: Callable[[Any], str | None] = lambda module: None,
 ) -> Callable[[Forward], Forward]:
     """Register `forward(module, tape, *args, **kwargs)` as the rule of a kind of module.
+
+    The rule writes to the tape with `linear`, `lookup`, `scale_and_shift`, or `expanded`, which
+    suits any small parameter:
+
+        @rule_for(Scale)
+        def scale(module: Scale, tape: Tape, x: Tensor) -> Tensor:
+            return x * expanded(tape, module.factor)[:, None]
 
     `covers` returns the names of the parameters it records, by default the module's own; dotted
     names belong to submodules, which are then not recorded a second time. `refuse` may inspect a
@@ -115,6 +110,7 @@ def _overrides(kind: type[nn.Module], name: str) -> bool:
 
 
 def apply(function: type[Function], *arguments: Any) -> Any:
+    """`function.apply`, typed."""
     return function.apply(*arguments)  # type: ignore[no-untyped-call]
 
 
@@ -126,7 +122,12 @@ _SMALL = 1 << 16
 
 
 def empty_output(shape: Sequence[int], like: Tensor) -> Tensor:
-    """`like.new_empty(shape)`.
+    """`like.new_empty(shape)`, in a block that can be reused.
+
+    torch requests blocks aligned to 64 bytes. glibc allocates slightly more and trims the rest, so
+    a freed block is always too small for the next request of the same size. In a backward pass that
+    keeps its gradients, this fragments memory. Blocks that are aligned manually, with some slack,
+    can be reused for requests of the same size.
 
     >>> empty_output((2, 40000), torch.ones(1)).shape
     torch.Size([2, 40000])

@@ -1,13 +1,7 @@
 """Groups of examples that are clipped together: single examples, micro-batches, or users.
 
-The norm of a group, ||sum_{i in g} g_i||^2, needs the rows of all its examples together. Groups of
-equal size are stacked into one block, a `Bucket`, and every formula is written once, for blocks of
-shape [groups, rows, width], without padding.
-
-Gram matrices of the rows of a group, cached for tensors that several layers share.
-
-Query, key and value projections have the same input, as do both directions of a recurrent layer,
-whose two weight matrices receive the same gradient.
+The norm of a group, ||sum_{i in g} g_i||^2, needs the rows of all its examples together: their Gram
+matrices.
 """
 
 from collections import OrderedDict
@@ -23,7 +17,11 @@ from sottovoce.training.kernel.products import gram_kernel_for, kernel_for
 
 @dataclass(frozen=True, eq=False)
 class Bucket:
-    """All groups of `size` examples."""
+    """All groups of `size` examples.
+
+    They are stacked into one block, so that every formula is written once, for blocks of shape
+    [groups, rows, width], without padding.
+    """
 
     size: int
     groups: Tensor | None
@@ -136,7 +134,11 @@ _KEPT = 3
 
 
 class GramCache:
-    """Caches the last few Gram matrices and keeps their source tensors alive."""
+    """Caches the last few Gram matrices and keeps their source tensors alive.
+
+    Several layers may share a tensor: query, key and value projections have the same input, as do
+    both directions of a recurrent layer, whose two weight matrices receive the same gradient.
+    """
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[object, ...], tuple[Tensor, Tensor]] = OrderedDict()

@@ -1,26 +1,4 @@
-"""Records of gradients: materialised, embedding rows, and factors of matrices.
-
-The interface of all records of a gradient.
-
-The weight of each group's gradient in the sum, and the groups that are excluded.
-
-Materialised gradients, one per group: for biases, norms and small matrices.
-
-The gradient of an embedding table: row v receives sum_{r: id_r = v} b_r.
-
-Gradients of the same row and group are summed first. The remaining rows are distinct within each
-group, so the squared norm of a group is the sum of their squared norms.
-
-The gradient of a matrix that multiplies rows: y_r = W a_r + c, for every row r of a group.
-
-With b_r = dL/dy_r, the gradient of W is B^T A = sum_r b_r a_r^T and that of c is sum_r b_r, hence
-
-    ||dL/dW||^2 + ||dL/dc||^2 = sum_{r,s} <b_r, b_s> (<a_r, a_s> + 1)
-
-and no per-group matrix of the size of W is needed. As factors, n rows take n (p + d) numbers, and
-their Gram matrices n^2 (p + d) products; materialised, the gradient takes p d numbers and n p d
-products. So one comparison, p d against n (p + d), decides both memory and time.
-"""
+"""Records of gradients per group: materialised, embedding rows, and factors of matrices."""
 
 import math
 from collections.abc import Sequence
@@ -35,7 +13,7 @@ from sottovoce.training.records.grouping import GramCache, Grouping, identity, n
 
 
 class Record(Protocol):
-    """The gradients of one use of a parameter (and of its biases), for all groups."""
+    """The interface: gradients of one use of a parameter (and of its biases), for all groups."""
 
     def measure(self) -> tuple[Tensor, Tensor]:
         """[count] squared norms over all parameters of the record, and [count] magnitudes.
@@ -52,7 +30,7 @@ class Record(Protocol):
 
 
 class GroupWeights:
-    """Weights of groups, available per group or per example.
+    """Weights of the gradients of groups in the sum, available per group or per example.
 
     A group whose norm is not finite is excluded. A weight of zero is not enough, because 0 * nan is
     nan: its rows are replaced by zeros first.
@@ -101,7 +79,7 @@ def spread(weights: Tensor, layers: int) -> tuple[Tensor, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Instantiated:
-    """`gradients` [count, *shape of the parameter]."""
+    """Materialised gradients [count, *shape of the parameter]: biases, norms and small matrices."""
 
     gradients: Tensor
 
@@ -131,7 +109,13 @@ def as_rows(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """Entry k adds rows[k] to row ids[k] of group groups[k]; sorted by group, then by id."""
+    """The gradient of an embedding table: row v receives sum_{r: id_r = v} b_r.
+
+    Gradients of the same row and group are summed first. The remaining rows are distinct within
+    each group, so the squared norm of a group is the sum of their squared norms.
+
+    Entry k adds rows[k] to row ids[k] of group groups[k]; entries are sorted by group, then by id.
+    """
 
     groups: Tensor
     ids: Tensor
@@ -173,7 +157,15 @@ def add_rows(rows: Tensor, places: Tensor, size: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class OuterProduct:
-    """sum_r b_r a_r^T, with `biases` biases of gradient sum_r b_r (an LSTM has two)."""
+    """The gradient of a matrix, as its factors a_r and b_r; an LSTM has two `biases`.
+
+    The matrix multiplies rows: y_r = W a_r + c, for every row r of a group. With b_r = dL/dy_r, the
+    gradient of W is B^T A = sum_r b_r a_r^T and that of c is sum_r b_r, hence
+
+        ||dL/dW||^2 + ||dL/dc||^2 = sum_{r,s} <b_r, b_s> (<a_r, a_s> + 1)
+
+    and no per-group matrix of the size of W is needed.
+    """
 
     inputs: Tensor
     """a, [examples, rows, d]"""
@@ -231,7 +223,12 @@ class OuterProduct:
 
 
 def formed_is_smaller(rows: int, shape: Sequence[int]) -> bool:
-    """Whether p d numbers are fewer than rows (p + d)."""
+    """Whether p d numbers are fewer than rows (p + d).
+
+    As factors, n rows take n (p + d) numbers, and their Gram matrices n^2 (p + d) products;
+    materialised, the gradient takes p d numbers and n p d products. So one comparison, p d against
+    n (p + d), decides both memory and time.
+    """
     p, d = shape[0], math.prod(shape[1:])
     return p * d <= rows * (p + d)
 

@@ -1,18 +1,8 @@
-"""Kinds of values that all domains share: dates, amounts, names, contact details.
-
-Dates, times, durations and counts, in digits and in words.
-
-Names, contact details and addresses.
-
-Telephone numbers are fictional (555-01xx of the North American plan; 020 7946 0xxx and 07700 900xxx
-of the British one, which are reserved for drama), and e-mail addresses end in `.example` (RFC
-2606).
-
-Messages, recipients and channels.
-"""
+"""Kinds of values that all domains share: dates, amounts, names, contact details, messages."""
 
 from sottovoce.corpora.synthetic.lexicon import Kind
 
+# Dates, times, durations and counts, in digits and in words.
 AMOUNTS: dict[str, Kind] = {
     "date": Kind(
         entity="date",
@@ -95,6 +85,9 @@ AMOUNTS: dict[str, Kind] = {
 }
 
 
+# Names, contact details and addresses. Telephone numbers are fictional (555-01xx of the North
+# American plan; 020 7946 0xxx and 07700 900xxx of the British one, which are reserved for drama),
+# and e-mail addresses end in `.example` (RFC 2606).
 PEOPLE: dict[str, Kind] = {
     "person": Kind(
         entity="person",
@@ -226,6 +219,7 @@ PEOPLE: dict[str, Kind] = {
 }
 
 
+# Messages, recipients and channels.
 MESSAGES: dict[str, Kind] = {
     "message": Kind(
         entity="text",

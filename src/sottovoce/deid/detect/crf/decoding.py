@@ -1,21 +1,6 @@
-"""Decoding of a CRF without CRFsuite: weights, label scores, and the best labels.
+"""Decoding with the weights of a CRFsuite model, without CRFsuite.
 
-The weights of a CRFsuite model, read from its file: exact, and without CRFsuite.
-
-The file has a header, a list of features (a weight each), and two tables of names: of labels and of
-attributes. Every integer is little-endian and has 32 bits. A feature of type 0 belongs to an
-attribute and a label, one of type 1 to two labels that follow each other.
-
-The best labels of many sentences at once, and how sure they are: Viterbi, forward and backward.
-
-Sentences go side by side, longest first, one step a word; at every step those that are long enough
-are a slice of a table. The labels are those of CRFsuite, many times faster than one by one.
-
-How well every label fits every word: a sum of what the word and its neighbours bring along.
-
-What a word contributes to a label depends on the word and on how far away it stands, on nothing
-else. So its weights are added up once, for each of five distances, and kept; the score of a place
-in a text is then a sum of five rows of a table.
+The labels are those that CRFsuite finds; many sentences are decoded at once.
 """
 
 import struct
@@ -51,7 +36,12 @@ class Weights:
 
 
 def read_weights(model: bytes) -> Weights:
-    """Read the model; anything but one of CRFsuite is refused."""
+    """Read the weights from the bytes of a CRFsuite model; any other file is refused.
+
+    The file has a header, a list of features with one weight each, and two tables of names: labels
+    and attributes. Every integer is little-endian and has 32 bits. A feature of type 0 belongs to
+    an attribute and a label, one of type 1 to two consecutive labels.
+    """
     try:
         magic, size, kind, version, *rest = _HEADER.unpack_from(model)
         if (magic, kind, version) != (b"lCRF", b"FOMC", _VERSION) or size != len(model):
@@ -110,6 +100,10 @@ _FEW = 4  # ways into a label; more of them take as long as all
 class Steps:
     """The words of sentences in the order of decoding: all first words, all second words, ...
 
+    Sentences are decoded side by side, longest first, one word per step, so the sentences that are
+    long enough for a step are a slice of a table. This is many times faster than one sentence at a
+    time.
+
     `order[k]` is the place, in the sentences one after the other, of the word decoded k-th.
 
     >>> Steps.of([1, 3]).order.tolist(), Steps.of([1, 3]).counts
@@ -136,7 +130,7 @@ class Steps:
 
 
 def best_labels(emissions: Scores, transitions: Scores, steps: Steps) -> Places:
-    """The labels of the likeliest sequence of every sentence; rows are words in decoding order."""
+    """The likeliest labels of every sentence (Viterbi); rows are words in decoding order."""
     moves = _Moves.of(transitions)
     # A block a step, labels first: sums over sentences are then long, and stay in the cache.
     blocks = [emissions[here].T.copy() for here in steps.slices]
@@ -194,7 +188,7 @@ class _Moves:
             ways[:] = np.maximum.reduce(last, axis=0)
             for rows, weights in self.nearest:
                 one = space[: len(rows) * count].reshape(len(rows), count)
-                # Every row is there: see `emissions`.
+                # Every row is there: see `Emissions`.
                 np.take(last, rows, axis=0, out=one, mode="clip")
                 one += weights
                 mine = ways[: len(rows)]
@@ -204,7 +198,7 @@ class _Moves:
 
 
 def chances(emissions: Scores, transitions: Scores, steps: Steps) -> Scores:
-    """The probability of every label at every word, in the same order."""
+    """The probability of every label at every word (forward-backward), in the same order."""
     # The largest score becomes 1, so that nothing overflows; the factor cancels out.
     local = np.exp(emissions - emissions.max(axis=1, keepdims=True))
     moves = np.exp(transitions - transitions.max())
@@ -235,7 +229,12 @@ _BEFORE, _AFTER = _PADDING, _PADDING[::-1]
 
 
 class Emissions:
-    """The scores of words in sentences, by the weights of a model."""
+    """How well every label fits every word of a sentence, by the weights of a model.
+
+    What a word contributes to a label depends only on the word and its distance. So its weights are
+    added up once for each of five distances and kept; the score at a position is then a sum of five
+    rows of a table.
+    """
 
     def __init__(self, weights: Weights, lists_of: Callable[[str], Lists] = features_of) -> None:
         self._weights = weights

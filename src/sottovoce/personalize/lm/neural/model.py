@@ -1,16 +1,4 @@
-"""The word-level Transformer, and the one-pass scoring of a list.
-
-A word-level Transformer language model (paper, section 3.2) with arbitrary attention masks.
-
-By default: embedding 256, feed-forward 1024, 3 blocks, 4 heads, dropout 0.1. Positions and mask are
-arguments, so that one pass can score a sentence, a padded batch or a prefix tree.
-
-One-pass scoring of all hypotheses of a list: their prefix tree under an ancestor mask.
-
-Hypotheses of one utterance share most of their words. Each distinct prefix becomes one node at its
-depth; a node attends only to its ancestors, so its state depends only on the prefix. The softmax
-over the vocabulary, which dominates the cost, is computed once per node.
-"""
+"""A word-level Transformer language model, which scores all hypotheses of a list in one pass."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +18,7 @@ from sottovoce.personalize.lm.vocabulary import UNKNOWN, Vector, Vocabulary
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerShape:
-    """The sizes of the network, the paper's by default."""
+    """The sizes of the network, by default those of the paper (section 3.2)."""
 
     embedding: int = 256
     feed_forward: int = 1024
@@ -83,6 +71,9 @@ class TransformerLM(nn.Module):
     """Predicts the next word; id V of a vocabulary of V words marks both start and end.
 
     Input and output embeddings are tied. `vocabulary` is the one the model was built for.
+
+    Positions and attention mask are arguments, so that one pass can score a sentence, a padded
+    batch or a prefix tree.
     """
 
     def __init__(self, vocabulary: Vocabulary, shape: TransformerShape | None = None) -> None:
@@ -167,7 +158,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PrefixTree:
-    """Nodes in order of creation; node 0 is the start of every sentence."""
+    """The prefix tree of sentences, in order of creation; node 0 is the start of every sentence.
+
+    Hypotheses of one utterance share most of their words. Each distinct prefix becomes one node at
+    its depth; a node attends only to its ancestors, so its state depends only on the prefix. The
+    softmax over the vocabulary, which dominates the cost, is computed once per node.
+    """
 
     words: NDArray[np.int64]
     parents: NDArray[np.int64]

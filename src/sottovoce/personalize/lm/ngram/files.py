@@ -1,22 +1,4 @@
-"""Files of n-gram models: ARPA, memory-mapped arrays, and KenLM.
-
-ARPA files, the common format of n-gram toolkits: reading, validation, writing.
-
-Logarithms are to base 10. An n-gram whose prefix is not itself an n-gram is rejected.
-
-An n-gram model as plain arrays in one memory-mapped file.
-
-Loading reads the words, not the n-grams: only the pages touched by lookups are read, and processes
-share them. The file is a line of JSON (sizes and words) followed, for every order, by sorted keys,
-ln p and ln backoff as little-endian 64-bit numbers. It cannot execute code. Scores equal those of
-the source ARPA file bit for bit.
-
-KenLM n-gram models, as ARPA or in KenLM's binary format (needs the extra `kenlm`).
-
-KenLM stores millions of n-grams in little memory but does not list its vocabulary. So the adaptable
-words and u(w) come from a public vocabulary; other words get the factor of `<unk>`. The hypotheses
-of a list are scored as one prefix tree, with one KenLM query per node.
-"""
+"""Files of n-gram models: ARPA, memory-mapped arrays, and KenLM's binary format."""
 
 import json
 import math
@@ -39,7 +21,11 @@ _SECTION = re.compile(r"\\(\d+)-grams:$")
 
 
 def read_arpa(path: Path | str) -> NGramModel:
-    """Read a model from an ARPA file, compressed or not."""
+    """Read a model from an ARPA file, compressed or not.
+
+    ARPA is the common format of n-gram toolkits, with logarithms to base 10. An n-gram whose prefix
+    is not itself an n-gram is rejected.
+    """
     counts: dict[int, int] = {}
     sections: dict[int, list[tuple[int, list[str]]]] = {}
     current = 0
@@ -167,7 +153,12 @@ _INTEGERS, _FLOATS = np.dtype("<i8"), np.dtype("<f8")
 
 
 def write_compiled(path: Path | str, model: NGramModel, *, arpa: Path | str | None = None) -> None:
-    """Write the model, with a fingerprint of the equivalent ARPA file, if there is one."""
+    """Write the model as plain arrays, with a fingerprint of its ARPA file, if there is one.
+
+    The file is a line of JSON (sizes and words) followed, for every order, by sorted keys, ln p and
+    ln backoff as little-endian 64-bit numbers. It cannot execute code. Scores equal those of the
+    source ARPA file bit for bit.
+    """
     about = {
         "words": model.words,
         "orders": [order.keys.size for order in model.orders],
@@ -185,7 +176,11 @@ def write_compiled(path: Path | str, model: NGramModel, *, arpa: Path | str | No
 
 
 def read_compiled(path: Path | str, *, arpa: Path | str | None = None) -> NGramModel | None:
-    """The model; None if it was not made from the given ARPA file."""
+    """The model; None if it was not made from the given ARPA file.
+
+    The file is memory-mapped. Loading reads the words, not the n-grams: only the pages touched by
+    lookups are read, and processes share them.
+    """
     try:
         with Path(path).open("rb") as stream:
             if stream.read(len(_MAGIC)) != _MAGIC:
@@ -268,7 +263,13 @@ def is_binary(path: Path | str) -> bool:
 
 
 class KenLM:
-    """A KenLM model, over the words of a public vocabulary."""
+    """A KenLM model, over the words of a public vocabulary.
+
+    KenLM (the extra `kenlm`) reads ARPA and its own binary format. It stores millions of n-grams in
+    little memory but does not list its vocabulary. So the adaptable words and u(w) come from a
+    public vocabulary; other words get the factor of `<unk>`. The hypotheses of a list are scored as
+    one prefix tree, with one KenLM query per node.
+    """
 
     def __init__(self, path: Path | str, vocabulary: Vocabulary) -> None:
         try:

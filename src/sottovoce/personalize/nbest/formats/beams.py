@@ -1,20 +1,4 @@
-"""Output of beam searches: NeMo, flashlight and pyctcdecode.
-
-NeMo's beam search output: `text <tab> score` lines, a fixed number per utterance, no ids.
-
-References are in a JSONL manifest, in the same order. The file has no utterance boundaries, so a
-missing line cannot be skipped: it would shift everything after it.
-
-flashlight and wav2letter: `id | total | am | lm | wer | text`, one hypothesis per line.
-
-Beams of pyctcdecode's `decode_beams`: tuples in memory, since it has no file format.
-
-A beam is (text, language model state, frames, logit_score, lm_score). `lm_score` is the fused
-total, so the language model's share is the total minus the logits.
-
-pocketsphinx's `nbest()` walks the lattice, so the same words recur with different pauses; each
-string is kept once, at its first and best position. It has one combined score, a probability.
-"""
+"""N-best lists of beam searches and decoders: NeMo, flashlight, pyctcdecode and pocketsphinx."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +18,12 @@ from sottovoce.personalize.rescoring.wer import word_errors
 def read_nemo(
     path: Path | str, problems: Problems, *, beam_size: int, manifest: Path | str | None = None
 ) -> Iterator[NBest]:
-    """Lists named `utterance-1`, `utterance-2` and so on, as the file has no ids."""
+    """Lists named `utterance-1`, `utterance-2` and so on, as the file has no ids.
+
+    NeMo writes `text <tab> score` lines, a fixed number per utterance. The file has no utterance
+    boundaries, so a missing line cannot be skipped: it would shift everything after it. References
+    are in a JSONL manifest, in the same order.
+    """
     _validate.at_least_one("beam_size", beam_size)
     references = iter(_references(manifest)) if manifest is not None else None
     with open_bytes(path) as stream:
@@ -99,7 +88,10 @@ def _references(manifest: Path | str) -> Iterator[str]:
 
 
 def read_flashlight(path: Path | str, problems: Problems) -> Iterator[NBest]:
-    """Lists in file order; the lines of one utterance are contiguous."""
+    """Lists in file order; the lines of one utterance are contiguous.
+
+    flashlight and wav2letter write `id | total | am | lm | wer | text`, one hypothesis per line.
+    """
     with open_bytes(path) as stream:
         rows = _rows(text_lines(stream, problems, LINE_LIMIT), problems)
         for utterance, lines in groupby(rows, key=lambda row: row[0]):
@@ -135,7 +127,11 @@ def _rows(lines: Iterable[tuple[int, str]], problems: Problems) -> Iterator[tupl
 
 
 def from_beams(utterance: str, beams: Iterable[Sequence[Any]]) -> NBest:
-    """The N-best list of one decoded utterance.
+    """The N-best list of one utterance decoded by pyctcdecode.
+
+    pyctcdecode has no file format. A beam of its `decode_beams` is (text, language model state,
+    frames, logit_score, lm_score). `lm_score` is the fused total, so the language model's share is
+    the total minus the logits.
 
     >>> from_beams("u1", [("call mum", None, [], -3.0, -4.5)]).best
     Hypothesis(text='call mum', am=-3.0, lm=-1.5, score=-4.5)
@@ -172,6 +168,9 @@ _PATHS_PER_STRING = 20
 
 def from_decoder(utterance: str, decoder: Any, size: int = 100) -> NBest:
     """The `size` best distinct strings of a pocketsphinx decoder.
+
+    Its `nbest()` walks the lattice, so the same words recur with different pauses; each string is
+    kept once, at its first and best position. It has one combined score, a probability.
 
     >>> from types import SimpleNamespace as Fake
     >>> paths = [Fake(hypstr="call mum", score=0.5), None, Fake(hypstr="call mum", score=0.4)]

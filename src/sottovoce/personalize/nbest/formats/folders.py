@@ -1,17 +1,4 @@
-"""Formats that are folders of text files: Kaldi, ESPnet and SRILM.
-
-Kaldi's text archives: a folder with one file per column, keyed by `<utterance>-<rank>`.
-
-`words_text` holds the words; `acwt`, `lmwt.nolm`, `lmwt.lmonly` and `lmwt.withlm` hold costs, that
-is negated natural logarithms. graph = nolm + lmonly = withlm; total = scale * acoustic + graph.
-
-ESPnet2's folders `1best_recog`, `2best_recog`, ...: `text` and `score`, keyed by utterance.
-
-SRILM's N-best files: a folder with one file per utterance, optionally compressed.
-
-A plain line is `acoustic language count word ...` with base-10 logarithms. After the header
-`NBestList1.0`, lines are `(bytelog) word ...`, where log10 = bytelog * 1024 / 10000.5 / ln 10.
-"""
+"""N-best formats that are folders of text files: Kaldi, ESPnet and SRILM."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -37,7 +24,12 @@ _WORDS, _ACOUSTIC, _NO_LM, _LM_ONLY, _WITH_LM = (
 def read_kaldi(
     folder: Path | str, problems: Problems, *, acoustic_scale: float = 1.0
 ) -> Iterator[NBest]:
-    """Lists in the order of `words_text`; scores of missing files are unknown."""
+    """Lists in the order of `words_text`; scores of missing files are unknown.
+
+    Kaldi's text archives are one file per column, keyed by `<utterance>-<rank>`. `words_text` holds
+    the words; `acwt`, `lmwt.nolm`, `lmwt.lmonly` and `lmwt.withlm` hold costs, that is negated
+    natural logarithms: graph = nolm + lmonly = withlm; total = scale * acoustic + graph.
+    """
     folder = Path(folder)
     columns = {
         name: table_of(folder / name, problems)
@@ -118,7 +110,11 @@ def _scored(words: str, costs: dict[str, float], acoustic_scale: float) -> Hypot
 
 
 def read_espnet(folder: Path | str, problems: Problems) -> Iterator[NBest]:
-    """Lists in the order of `1best_recog/text`; an utterance may have fewer hypotheses."""
+    """Lists in the order of `1best_recog/text`; an utterance may have fewer hypotheses.
+
+    ESPnet2 has folders `1best_recog`, `2best_recog`, ... with `text` and `score`, keyed by
+    utterance.
+    """
     found: dict[str, list[Hypothesis]] = {}
     rank = 1
     while (inner := Path(folder) / f"{rank}best_recog").is_dir():
@@ -171,7 +167,12 @@ _SUFFIXES = (".gz", ".nbest", ".score")
 
 
 def read_srilm(path: Path | str, problems: Problems) -> Iterator[NBest]:
-    """The lists of a folder, sorted by name, or the single list of a file."""
+    """The lists of a folder, sorted by name, or the single list of a file.
+
+    There is one file per utterance, optionally compressed. A plain line is `acoustic language count
+    word ...` with base-10 logarithms. After the header `NBestList1.0`, lines are `(bytelog) word
+    ...`, where log10 = bytelog * 1024 / 10000.5 / ln 10.
+    """
     path = Path(path)
     files = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
     if not files:

@@ -1,15 +1,4 @@
-"""HTK lattices, and their best paths as hypotheses.
-
-A word lattice, and its best paths as hypotheses.
-
-The n best distinct word strings are found best-first: the forward search uses the exact best score
-from every node to the end as its heuristic, so it pops paths in order.
-
-HTK lattices (SLF), as written by pocketsphinx's `write_htk`: the best paths become a list.
-
-Nodes are `I=n t=seconds W=word v=variant`, links `J=n S=from E=to a=acoustic l=language
-p=posterior`, with natural logarithms.
-"""
+"""HTK lattices (SLF), such as those of pocketsphinx, and their best paths as hypotheses."""
 
 import heapq
 from collections import defaultdict
@@ -31,7 +20,11 @@ _PATHS_PER_STRING = 200
 
 @dataclass(slots=True)
 class Lattice:
-    """Words on nodes and scored links between them."""
+    """Words on nodes and scored links between them.
+
+    The n best distinct word strings are found best-first: the forward search uses the exact best
+    score from every node to the end as its heuristic, so it pops paths in order.
+    """
 
     words: dict[int, str] = field(default_factory=dict)
     links: dict[int, list[tuple[int, float, float]]] = field(
@@ -129,6 +122,11 @@ def read_htk(path: Path | str, problems: Problems, *, size: int = 100) -> Iterat
 
 
 def read_lattice(file: Path, problems: Problems) -> Lattice:
+    """Read one lattice, with natural logarithms.
+
+    Nodes are `I=n t=seconds W=word v=variant`, links `J=n S=from E=to a=acoustic l=language
+    p=posterior`.
+    """
     lattice = Lattice()
     with open_bytes(file) as stream:
         for place, line in text_lines(stream, problems, LINE_LIMIT):

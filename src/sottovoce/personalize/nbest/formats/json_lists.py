@@ -1,11 +1,4 @@
-"""JSON formats: the canonical JSONL, and HyPoradise.
-
-The canonical JSONL: `{"id","client","order","reference","nbest":[{"text","am","lm","score"}]}`.
-
-`start` is read if `order` is missing; other keys are ignored.
-
-HyPoradise's JSON: one list of `{"input": [hypothesis, ...], "output": reference}`.
-"""
+"""N-best lists as JSON: the canonical JSONL, and HyPoradise."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -40,7 +33,10 @@ def write_canonical(stream: BinaryIO, lists: Iterable[NBest]) -> None:
 def from_object(
     record: dict[str, Any], default_id: str = "utterance", client_column: str = "client"
 ) -> NBest:
-    """Parse one list from its JSON object.
+    """Parse one list from its object in the canonical JSONL.
+
+    The object is `{"id","client","order","reference","nbest":[{"text","am","lm","score"}]}`.
+    `start` is read if `order` is missing; other keys are ignored.
 
     >>> from_object({"id": "u1", "nbest": [{"text": "hi", "am": -1}]}).best
     Hypothesis(text='hi', am=-1, lm=None, score=None)
@@ -109,7 +105,10 @@ def _number(record: dict[str, Any], key: str) -> float | None:
 
 
 def read_hyporadise(path: Path | str, problems: Problems) -> Iterator[NBest]:
-    """Lists named `utterance-1` and so on, without scores."""
+    """Lists named `utterance-1` and so on, without scores.
+
+    The file is one JSON list of `{"input": [hypothesis, ...], "output": reference}`.
+    """
     problems.unit = "entry"
     with open_bytes(path) as stream:
         try:

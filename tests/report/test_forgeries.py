@@ -13,10 +13,12 @@ from tests.report.test_decision import judged, released, user_run
 
 from sottovoce.audit.result import AuditResult
 from sottovoce.deid.files.manifest import with_hash
+from sottovoce.errors import InvalidInput
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.report import collect, derivation, evidence
 from sottovoce.report.decision import Decision
 from sottovoce.report.evidence import Kind
+from sottovoce.report.released import attacks
 
 Forge = Callable[[Path], None]
 
@@ -211,6 +213,28 @@ def test_attacks_on_a_release_are_read_and_stale_ones_named(tmp_path: Path) -> N
     found = judged([manifest], "research")
     assert found.decision is Decision.STOP
     assert Kind.AUDIT in found.reasons[0].sentence.lower()
+
+
+def test_an_attack_above_epsilon_stops_a_release(tmp_path: Path) -> None:
+    manifest = released(tmp_path / "a", found=400, of=400)
+    path = attack_on(tmp_path / "a" / "out.jsonl")
+    content = json.loads(path.read_text())
+    kind = next(iter(json.loads(manifest.read_text())["release"]["types"]))
+    content["types"] = {kind: content["types"]["PER"] | {"forms": [[0.5, 0.25], [0.5, 0.5]]}}
+    path.write_text(json.dumps(content))
+    assert judged([manifest], "research").decision is Decision.RELEASE
+    (row,) = attacks(collect([manifest])[0])
+    assert row.allowed is not None
+    assert row.allowed >= 0.75
+    content["types"][kind]["exceeds_epsilon"] = True
+    path.write_text(json.dumps(content))
+    found = judged([manifest], "research")
+    assert found.decision is Decision.STOP
+    assert "more often than epsilon allows" in found.reasons[0].sentence
+    content["types"][kind]["forms"] = [[0, "x"]]
+    path.write_text(json.dumps(content))
+    with pytest.raises(InvalidInput, match="share of every form"):
+        attacks(collect([manifest])[0])
 
 
 def test_a_released_text_that_was_altered_is_named(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from sottovoce.privacy.ledger import Ledger
 from sottovoce.report.numbers import Measured, number
 from sottovoce.report.stage import Stage
 
-# The only attack that sees a single released value, as epsilon assumes.
-_BOUNDED = "prior to posterior"
+# The attacks that see a single released value, as epsilon assumes.
+_BOUNDED = ("prior to posterior", "kept values")
 _MAX_EXAMPLES = 20
 
 
@@ -113,40 +113,51 @@ def examples(stage: Stage) -> list[Example]:
 
 def attacks(stage: Stage) -> list[AttackRow]:
     """Attacks on the release, if there were any."""
-    given = [*_listed(stage.run.get("attacks")), *_attacked(stage)]
     token = next((each.guarantee for each in stage.stated if each.guarantee.unit == "token"), None)
-    rows = []
-    for each in given:
-        measured = Measured.read({"value": each.get("success"), "interval": each.get("interval")})
-        prior = number(each.get("prior"))
-        if measured is not None:
-            name = str(each.get("attack", ""))
-            bounded = name == _BOUNDED and prior is not None and token is not None
-            most = _best_success(token, prior) if bounded else None
-            rows.append(
-                AttackRow(name, int(number(each.get("trials")) or 0), measured, prior, most)
-            )
-    return rows
+    rows = [_row("", each, token, None) for each in _listed(stage.run.get("attacks"))]
+    attacked = (stage.attack or {}).get("types")
+    by_type = {row.kind: row.guarantee for row in types(stage)} if attacked else {}
+    for kind, found in attacked.items() if isinstance(attacked, Mapping) else ():
+        for each in _listed(found.get("attacks")) if isinstance(found, Mapping) else ():
+            rows.append(_row(f"{kind}: ", each, by_type.get(kind), found.get("forms")))
+    return [row for row in rows if row is not None]
 
 
 def _listed(given: Any) -> list[Mapping[str, Any]]:
     return [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
 
 
-def _attacked(stage: Stage) -> Iterator[Mapping[str, Any]]:
-    """The attacks of `deid attack`, each named with its type."""
-    types = (stage.attack or {}).get("types")
-    for kind, found in types.items() if isinstance(types, Mapping) else ():
-        for each in _listed(found.get("attacks")) if isinstance(found, Mapping) else ():
-            yield {**each, "attack": f"{kind}: {each.get('attack', '')}"}
+def _row(
+    prefix: str, given: Mapping[str, Any], guarantee: Guarantee | None, forms: Any
+) -> AttackRow | None:
+    """An attack; `forms` are the shares of the forms that the attacker knows, if any."""
+    measured = Measured.read({"value": given.get("success"), "interval": given.get("interval")})
+    if measured is None:
+        return None
+    name, prior = str(given.get("attack", "")), number(given.get("prior"))
+    bounded = name in _BOUNDED and prior is not None and guarantee is not None
+    most = _best_success(guarantee, prior, forms) if bounded else None
+    return AttackRow(prefix + name, int(number(given.get("trials")) or 0), measured, prior, most)
 
 
-def _best_success(guarantee: Guarantee | None, prior: float | None) -> float | None:
-    from sottovoce.deid.attacks.reader import best_success
+def _best_success(guarantee: Guarantee | None, prior: float | None, forms: Any) -> float | None:
+    from sottovoce.deid.attacks.reader import best_success_within
 
     if guarantee is None or prior is None:
         return None
-    return best_success(guarantee.epsilon if guarantee.holds else math.inf, prior)
+    shares = [(1.0, prior)]
+    if isinstance(forms, list) and forms:
+        if not all(_is_share(each) for each in forms):
+            raise InvalidInput("Expected the share of every form and of its best guess.")
+        shares = [(float(share), float(best)) for share, best in forms]
+    return best_success_within(guarantee.epsilon if guarantee.holds else math.inf, shares)
+
+
+def _is_share(given: Any) -> bool:
+    if not isinstance(given, list) or len(given) != 2:
+        return False
+    share, best = map(number, given)
+    return share is not None and best is not None and 0 < share <= 1 and 0 <= best <= 1
 
 
 def _spans(row: Mapping[str, Any], key: str) -> Iterator[tuple[int, int, str]]:

@@ -90,11 +90,17 @@ class Stage:
 
     @cached_property
     def defects(self) -> tuple[str, ...]:
-        """Bounds of the audit that contradict the guarantee."""
+        """Bounds of the audit, and attacks on a release, that contradict the guarantee."""
+        types = (self.attack or {}).get("types")
+        attacked = tuple(
+            f"An attack on {kind} succeeded more often than epsilon allows."
+            for kind, found in (types.items() if isinstance(types, Mapping) else ())
+            if isinstance(found, Mapping) and found.get("exceeds_epsilon")
+        )
         if self.audit is None:
-            return ()
+            return attacked
         guarantee = self.audit.guarantee if self.main is None else self.main.guarantee
-        return tuple(replace(self.audit, guarantee=guarantee).defects())
+        return (*attacked, *replace(self.audit, guarantee=guarantee).defects())
 
     @property
     def seeded(self) -> str | None:

@@ -77,6 +77,8 @@ def test_people_get_a_table(run_cli: RunCli, calls: Path) -> None:
     result = run_cli("deid", "attack", calls, out, *GOLD)
     assert result.exit_code == 0, result.stderr
     assert "PER: 400 values, epsilon 2" in result.stdout
+    assert "knowing the form)" in result.stdout
+    assert "the statement is wrong" not in result.stderr
     assert "frequency matching" in result.stdout
     assert "out.jsonl.attack.json" in result.stdout
 

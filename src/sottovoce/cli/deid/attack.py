@@ -30,7 +30,7 @@ SUFFIX = ".attack.json"
 @labels_option
 @click.option(
     "--attack", "attacks", type=Named(ATTACKS), multiple=True,
-    help="Run only guess and this attack; repeatable [default: all].",
+    help="Run only guess, kept and this attack; repeatable [default: all].",
 )  # fmt: skip
 @click.option("--masked-lm", help="Folder of a masked language model, for an additional attack.")
 @reading_options
@@ -78,7 +78,8 @@ def attack(
 
 
 def _show(kind: str, found: dict[str, Any]) -> None:
-    bound = "" if found["allowed"] is None else f" (success at most {found['allowed']:.3f})"
+    known = ", knowing the form" if found["knows_the_form"] else ""
+    bound = "" if found["allowed"] is None else f" (success at most {found['allowed']:.3f}{known})"
     epsilon = rounded_up(float(found["epsilon"]))  # "inf" is a string in JSON
     click.echo(f"{kind}: {found['values']:,} values, epsilon {epsilon} per token{bound}")
     longest = max(len(each["attack"]) for each in found["attacks"])

@@ -1,7 +1,10 @@
 """Attacks on a release by an attacker with public knowledge.
 
 Every attack reports its success rate, that of blind guessing (the prior) and an exact confidence
-interval, to be shown next to epsilon: a success rate above what epsilon allows is a defect.
+interval, to be shown next to epsilon: a success rate above what epsilon allows is a defect. Where
+the form of a value is released with it, epsilon holds within a form: the attacker knows the form of
+every value, and blind guessing takes the most frequent value of that form.
+
 Frequency matching and singleton membership apply where no epsilon holds (consistent surrogates,
 surrogates counted in the corpus).
 """
@@ -9,7 +12,7 @@ surrogates counted in the corpus).
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scipy import stats
@@ -18,10 +21,14 @@ from sottovoce.corpora import Span, Utterance, spans_of
 from sottovoce.deid.detect.crf.training import TaggerTraining, train
 from sottovoce.deid.detect.detector import Detector
 from sottovoce.deid.detect.labels import LabelMap
-from sottovoce.deid.replace.forms import canonical
+from sottovoce.deid.replace.forms import Classes, canonical
 from sottovoce.errors import InvalidInput
 
 CONFIDENCE = 0.95
+ALARM = 0.999
+"""Confidence for calling a statement wrong: a release has many types."""
+SUSPECTED = 0.1
+"""The share of values which `kept` supposes to be released by mistake."""
 
 Channel = Callable[[str], Mapping[str, float]]
 
@@ -51,9 +58,16 @@ class Attack:
         """Two-sided Clopper-Pearson interval."""
         tail = (1 - CONFIDENCE) / 2
         found, missed = self.successes, self.trials - self.successes
-        low = float(stats.beta.ppf(tail, found, missed + 1)) if found else 0.0
         high = float(stats.beta.ppf(1 - tail, found + 1, missed)) if missed else 1.0
-        return low, high
+        return self._at_least(tail), high
+
+    def exceeds(self, allowed: float) -> bool:
+        """Whether the success rate is above `allowed`, with confidence `ALARM`."""
+        return self._at_least(1 - ALARM) > allowed
+
+    def _at_least(self, tail: float) -> float:
+        found, missed = self.successes, self.trials - self.successes
+        return float(stats.beta.ppf(tail, found, missed + 1)) if found else 0.0
 
     @property
     def is_above_prior(self) -> bool:
@@ -91,29 +105,103 @@ def best_success(epsilon: float, prior: float) -> float:
     return math.exp(epsilon) * prior / (1 + math.expm1(epsilon) * prior)
 
 
-def guess(pairs: Iterable[tuple[str, str]], channel: Channel, prior: Mapping[str, float]) -> Attack:
+Share = tuple[float, float]
+"""Of a form: the share of values that have it, and that of its most frequent value."""
+
+
+def shares_of_forms(
+    values: Iterable[str], prior: Mapping[str, float], form: Classes
+) -> tuple[Share, ...]:
+    """The share of each form among the values, and of its likeliest value by the prior.
+
+    >>> prior = {"mon": 0.25, "tue": 0.25, "12:30": 0.5}
+    >>> shares_of_forms(["mon", "tue", "12:30", "12:30"], prior, lambda value: str(len(value)))
+    ((0.5, 0.25), (0.5, 0.5))
+    """
+    counts = Counter(form(canonical(value)) for value in values)
+    best = dict.fromkeys(counts, 0.0)
+    for value, chance in prior.items():
+        name = form(value)
+        best[name] = max(best.get(name, 0.0), chance)
+    return tuple((count / counts.total(), best[name]) for name, count in counts.items())
+
+
+def best_success_within(epsilon: float, shares: Iterable[Share]) -> float:
+    """Upper bound on the success of any guess that knows the form, if epsilon holds within forms.
+
+    >>> best_success_within(0.0, [(0.5, 0.25), (0.5, 0.5)])
+    0.75
+    """
+    return math.fsum(
+        share * best_success(epsilon, min(1.0, best / share)) for share, best in shares
+    )
+
+
+def guess(
+    pairs: Iterable[tuple[str, str]],
+    channel: Channel,
+    prior: Mapping[str, float],
+    form: Classes | None = None,
+) -> Attack:
     """Bayes-optimal guess: the value of highest posterior probability given the output.
 
-    `pairs` are values and their replacements; the attacker knows the channel and the prior.
+    `pairs` are values and their replacements; the attacker knows the channel, the prior, and the
+    `form` of every value.
 
     >>> identity = guess([("a", "a"), ("b", "b")], lambda value: {value: 1.0}, {"a": 0.5, "b": 0.5})
     >>> identity.success, identity.prior
     (1.0, 0.5)
     """
-    rows = {value: channel(value) for value in prior}
-    answers: dict[str, str] = {}
-    trials = successes = 0
-    for value, output in pairs:
-        seen = canonical(output)
-        if seen not in answers:
-            answers[seen] = max(
-                rows, key=lambda x: (prior[x] * rows[x].get(seen, 0.0), prior[x], x)
+    form = form or one_form
+    pairs = [(canonical(value), canonical(output)) for value, output in pairs]
+    rows: dict[str, dict[str, Mapping[str, float]]] = defaultdict(dict)
+    for value in prior:
+        rows[form(value)][value] = channel(value)
+    answers: dict[tuple[str, str], str | None] = {}
+    successes = 0
+    for value, seen in pairs:
+        name = form(value)
+        if (name, seen) not in answers:
+            candidates = rows[name]
+            answers[name, seen] = max(
+                candidates,
+                key=lambda x: (prior[x] * candidates[x].get(seen, 0.0), prior[x], x),
+                default=None,
             )
-        trials += 1
-        successes += answers[seen] == canonical(value)
+        successes += answers[name, seen] == value
     return Attack(
-        name="prior to posterior", trials=trials, successes=successes, prior=max(prior.values())
+        name="prior to posterior",
+        trials=len(pairs),
+        successes=successes,
+        prior=math.fsum(best for _, best in shares_of_forms((x for x, _ in pairs), prior, form)),
     )
+
+
+def find_kept(
+    pairs: Iterable[tuple[str, str]],
+    channel: Channel,
+    prior: Mapping[str, float],
+    form: Classes | None = None,
+) -> Attack:
+    """Guess as if the mechanism kept more values than its channel says.
+
+    A guess that trusts the channel would overlook a mechanism that does not follow it.
+
+    >>> pairs, prior = [("a", "a"), ("b", "b")], {"a": 0.5, "b": 0.5}
+    >>> find_kept(pairs, lambda value: {"a": 0.5, "b": 0.5}, prior).success
+    1.0
+    """
+
+    def leaking(value: str) -> Mapping[str, float]:
+        row = {output: (1 - SUSPECTED) * chance for output, chance in channel(value).items()}
+        return row | {value: row.get(value, 0.0) + SUSPECTED}
+
+    return replace(guess(pairs, leaking, prior, form), name="kept values")
+
+
+def one_form(_: str) -> str:
+    """The form of values whose form is not released."""
+    return ""
 
 
 def match_frequencies(pairs: Iterable[tuple[str, str]], known: Mapping[str, float]) -> Attack:

@@ -1,13 +1,14 @@
 """All attacks on one release, type by type, next to the epsilon that its manifest states.
 
 The attacker is well informed: they know the frequency of every value, the mechanism if it can be
-rebuilt from the manifest (otherwise they take the released value as the guess), and other text of
-the same kind, namely the first half of the original. Context attacks target the second half.
+rebuilt from the manifest (otherwise they take the released value as the guess), the form of every
+value where the release shows it, and other text of the same kind, namely the first half of the
+original. Context attacks target the second half.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sottovoce._registry import Registry
@@ -16,14 +17,17 @@ from sottovoce.deid.attacks.pairing import ReplacedValue
 from sottovoce.deid.attacks.reader import (
     Attack,
     Channel,
-    best_success,
+    best_success_within,
+    find_kept,
     find_singletons,
     guess,
     match_frequencies,
+    one_form,
     reconstruct,
+    shares_of_forms,
 )
-from sottovoce.deid.replace import public_surrogates
-from sottovoce.deid.replace.forms import canonical
+from sottovoce.deid.replace import WithinClass, public_surrogates
+from sottovoce.deid.replace.forms import Classes, canonical
 from sottovoce.deid.replace.strategies import (
     STRATEGIES,
     Fit,
@@ -39,6 +43,8 @@ MAX_VALUES = 1_000
 """Candidates of the attacker: the most frequent values."""
 MAX_MASKED = 500
 """Values per type that the masked language model guesses."""
+BOUNDED = ("guess", "kept")
+"""The attacks that epsilon bounds: they see one released value and nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +52,9 @@ class Evidence:
     """Input of an attack on one type: the ground truth and the attacker's knowledge.
 
     `pairs` are values and their replacements; `prior` is the frequency of each value; `channel` is
-    M(.|value) of the mechanism, or None if the attacker does not know it; `stated` is the
-    manifest's entry for the type. The first half of `replaced` is available for training.
+    M(.|value) of the mechanism, or None if the attacker does not know it; `form` is what the
+    release shows of every value, or None if nothing; `stated` is the manifest's entry for the type.
+    The first half of `replaced` is available for training.
     """
 
     type: str
@@ -57,6 +64,7 @@ class Evidence:
     channel: Channel | None
     stated: Mapping[str, Any]
     masked: MaskedModel | None = None
+    form: Classes | None = None
 
     @property
     def known(self) -> Sequence[ReplacedValue]:
@@ -68,7 +76,13 @@ class Evidence:
 
 
 def _guess(evidence: Evidence) -> Attack:
-    return guess(evidence.pairs, evidence.channel or _identity, evidence.prior)
+    return guess(evidence.pairs, evidence.channel or _identity, evidence.prior, evidence.form)
+
+
+def _kept(evidence: Evidence) -> Attack | None:
+    if evidence.channel is None:
+        return None  # `guess` takes the released value as the guess already.
+    return find_kept(evidence.pairs, evidence.channel, evidence.prior, evidence.form)
 
 
 def _singletons(evidence: Evidence) -> Attack | None:
@@ -97,6 +111,7 @@ ATTACKS: Registry[Callable[[Evidence], Attack | None]] = Registry(
     "attack",
     {
         "guess": _guess,
+        "kept": _kept,
         "frequencies": lambda evidence: match_frequencies(evidence.pairs, evidence.prior),
         "singletons": _singletons,
         "context": _reconstruct,
@@ -115,13 +130,12 @@ def run_attacks(
 ) -> dict[str, Any]:
     """Success, interval and prior of every attack, and the success epsilon allows, per type.
 
-    `attacks` are names in `ATTACKS`, None for all of them; `guess`, which epsilon bounds, always
-    runs.
+    `attacks` are names in `ATTACKS`, None for all of them; those that epsilon bounds always run.
     """
     names = ATTACKS.names(installed=False) if attacks is None else tuple(attacks)
     if attacks is not None and "masked-lm" in names and masked is None:
         raise InvalidInput("Expected a masked language model for the attack masked-lm, got none.")
-    chosen = [*dict.fromkeys(("guess", *map(ATTACKS.require, names)))]
+    chosen = [*dict.fromkeys((*BOUNDED, *map(ATTACKS.require, names)))]
     by_type: dict[str, list[ReplacedValue]] = {}
     for each in replaced:
         by_type.setdefault(each.type, []).append(each)
@@ -148,7 +162,7 @@ def _of_type(
     pairs = _pairs(replaced, stated)
     counts = Counter(canonical(value) for value, _ in pairs)
     prior = {value: count / len(pairs) for value, count in counts.most_common(MAX_VALUES)}
-    channel = _channel(kind, stated)
+    channel, form = _known(kind, stated)
     evidence = Evidence(
         type=kind,
         replaced=replaced,
@@ -157,18 +171,22 @@ def _of_type(
         channel=channel,
         stated=stated,
         masked=masked,
+        form=form,
     )
-    bayes = _guess(evidence)
-    others = (ATTACKS.get(name)(evidence) for name in names if name != "guess")
-    attacks = [bayes, *(each for each in others if each is not None)]
-    allowed = best_success(guarantee.epsilon, bayes.prior) if guarantee.holds else None
+    ran = {name: ATTACKS.get(name)(evidence) for name in names}
+    attacks = {name: attack for name, attack in ran.items() if attack is not None}
+    shares = shares_of_forms((value for value, _ in pairs), prior, form or one_form)
+    allowed = best_success_within(guarantee.epsilon, shares) if guarantee.holds else None
     return {
         "values": len(pairs),
         "epsilon": stated["guarantee"]["epsilon"],
         "knows_the_mechanism": channel is not None,
+        "knows_the_form": form is not None,
+        "forms": shares,
         "allowed": allowed,
-        "exceeds_epsilon": allowed is not None and bayes.interval[0] > allowed,
-        "attacks": [_described(attack) for attack in attacks],
+        "exceeds_epsilon": allowed is not None
+        and any(attacks[name].exceeds(allowed) for name in BOUNDED if name in attacks),
+        "attacks": [_described(attack) for attack in attacks.values()],
     }
 
 
@@ -194,20 +212,31 @@ def _pairs(replaced: Sequence[ReplacedValue], stated: Mapping[str, Any]) -> list
     return pairs
 
 
-def _channel(kind: str, stated: Mapping[str, Any]) -> Channel | None:
-    """The channel of the mechanism, if the manifest describes one with a public list."""
+def _known(kind: str, stated: Mapping[str, Any]) -> tuple[Channel | None, Classes | None]:
+    """The channel of the mechanism, if it has a public list, and the form that it releases.
+
+    The form is known for any list: the manifest names the attribute that surrogates share.
+    """
     if stated["strategy"] not in STRATEGIES.names(installed=False):
-        return None  # Third-party: a manifest must not decide what gets imported.
+        return None, None  # Third-party: a manifest must not decide what gets imported.
     setting = Setting(strategy=stated["strategy"], p=stated["p"], epsilon=stated["epsilon"])
+    form: Classes | None = None
     for resources in (Resources(fit=fit) for fit in Fit):
         try:
             made = mechanism_for(kind, setting, resources)
         except InvalidInput:
             continue
         if made.to_json() == stated["mechanism"]:
-            found: Channel | None = getattr(made, "channel", None)
-            return found
-    return None
+            return getattr(made, "channel", None), getattr(made, "form", None)
+        if isinstance(made, WithinClass) and made.attribute == stated["mechanism"].get("attribute"):
+            classes = stated["mechanism"]["classes"]
+            redrawn = {
+                name: rule
+                for name, rule in made.redrawn.items()
+                if classes.get(name) == rule.to_json()
+            }
+            form = replace(made, redrawn=redrawn).form
+    return None, form
 
 
 def _identity(value: str) -> Mapping[str, float]:

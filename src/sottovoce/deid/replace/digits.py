@@ -22,7 +22,8 @@ _DATE = re.compile(
 _TIME = re.compile(
     r"\d{1,2}(?P<mark>[:.h])?(?P<minutes>\d{2})?(?P<seconds>:\d{2})?(?P<half> ?[ap]\.?m\.?)?"
 )
-_LETTER = re.compile(r"[^\W\d_](?!')(?<!'s)")
+_LETTER = re.compile(r"(?!(?<=')s$)[^\W\d_]", re.IGNORECASE)
+"""Any letter but the s of a possessive."""
 Draw = Callable[[int], int]
 
 
@@ -57,6 +58,10 @@ class Redrawn:
     def channel(self, value: str) -> dict[str, float]:
         """Empty: no output says anything about the value."""
         return {}
+
+    def form(self, value: str) -> str:
+        """The format of a value: what is left if every draw is 0."""
+        return _RULES[self.rule](value.strip(), lambda high: 0) or self.placeholder
 
     def cost(self) -> Cost:
         return Cost()

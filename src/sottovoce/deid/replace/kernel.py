@@ -187,6 +187,12 @@ class WithinClass:
         """M(.|value), in canonical form."""
         return self._of(self.classes(value)).channel(value)
 
+    def form(self, value: str) -> str:
+        """The class of a value, with its format where it is redrawn: epsilon holds within it."""
+        name = self.classes(value)
+        redrawn = self.redrawn.get(name)
+        return name if redrawn is None else f"{name} {redrawn.form(value)}"
+
     def _of(self, name: str) -> Kernel | Redrawn:
         return self.redrawn.get(name) or self.kernels.get(name, self.rest)
 

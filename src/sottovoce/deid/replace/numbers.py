@@ -60,6 +60,11 @@ class FormatPreserving:
             for value, places in zip(values, found, strict=True)
         ]
 
+    def form(self, value: str) -> str:
+        """The format of a number, written with zeros."""
+        places = symbols(value, letters=self.letters)
+        return rewritten(value, places, [0] * len(places)) if places else self.placeholder
+
     def cost(self) -> Cost:
         letters = ", which characters are letters and their case" if self.letters else ""
         return Cost(

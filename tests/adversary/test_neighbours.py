@@ -629,7 +629,6 @@ def test_bfloat16_sums_keep_their_noise(monkeypatch: pytest.MonkeyPatch) -> None
     model = nn.Linear(1, 1, bias=False).to(torch.bfloat16)
     plan = Plan(population=size, batch_size=size, epochs=1, delta=1e-6, virtual_batch=size)
     seen: list[Tensor] = []
-    ones = torch.ones(size, 1, dtype=torch.bfloat16)
     honest = TensorNoise.add
 
     def listen(self: TensorNoise, tensors: list[Tensor], stds: list[float]) -> None:
@@ -643,7 +642,7 @@ def test_bfloat16_sums_keep_their_noise(monkeypatch: pytest.MonkeyPatch) -> None
         )
         for step in training.steps():
             for batch in step:
-                step.backward(model(ones[batch]).squeeze(1))
+                step.backward(model(torch.ones(len(batch), 1, dtype=torch.bfloat16)).squeeze(1))
     sums = torch.cat([each.flatten() for each in seen]) * size
     assert sums.dtype == torch.float32
     assert len(set(sums.tolist())) == 4

@@ -143,10 +143,7 @@ class Clc(Encoder):
         packed = pack_padded_sequence(
             self.dropout(both), lengths.cpu(), batch_first=True, enforce_sorted=False
         )
-        found = self.lstm(packed)[0]
-        # Unpacking puts the examples back into their order: rows are not picked from examples.
-        with torch._C.DisableTorchFunction():
-            hidden, _ = pad_packed_sequence(found, True, total_length=ids.shape[1])
+        hidden, _ = pad_packed_sequence(self.lstm(packed)[0], True, total_length=ids.shape[1])
         hidden = self.dropout(hidden)
         # Padding is zero in `hidden`.
         return Encoded(hidden, hidden.sum(1) / lengths[:, None], mask)

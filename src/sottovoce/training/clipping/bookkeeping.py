@@ -128,7 +128,7 @@ class BookKeeper:
                 forward = _recording_forward(recorded, tape, following)
                 vars(recorded.module)["forward"] = forward
                 undo.callback(vars(recorded.module).pop, "forward")
-            undo.enter_context(following)
+            undo.enter_context(following.watching())
             self._recording = True
             try:
                 yield
@@ -273,7 +273,8 @@ def _recording_forward(recorded: Recorded, tape: Tape, following: Following) -> 
             )
         running, tape.module = True, recorded.name or "the model"
         try:
-            return following.run(partial(rule.forward, module, tape), plain, args, kwargs)
+            run = partial(rule.forward, module, tape)
+            return following.run(module, run, plain, args, kwargs)
         finally:
             running = False
 

@@ -8,23 +8,35 @@ refused.
 
 What is constant is known from where it comes from: buffers and frozen parameters of the model,
 `torch.arange` and the like, and what is computed from these. All else belongs to the examples if
-its first dimension allows it. A mistake here costs speed or a refusal, not correctness: the
-independence check and the neighbour check compare with plain gradients.
+its first dimension allows it, and so does whatever the training loop itself makes with a first
+dimension of the examples: `model(torch.ones(n, 1))`. A mistake here costs speed or a refusal, not
+correctness: the independence check and the neighbour check compare with plain gradients.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from sottovoce.errors import InvalidInput
 from sottovoce.training.checks.ownership import INPUT
 from sottovoce.training.layers.operations import ELEMENTWISE, OPERATIONS, Use, elementwise
+from sottovoce.training.layers.packed import (
+    CHANGING_ROWS,
+    label_packed,
+    owners_after,
+    run_packed,
+)
 from sottovoce.training.layers.per_example import own_rows
-from sottovoce.training.layers.ragged import examples_of, label, padded, picked
+from sottovoce.training.layers.ragged import examples_of, label, padded
 from sottovoce.training.layers.slices import by_slices
 from sottovoce.training.records.derived import Derived
 from sottovoce.training.records.tape import Tape
@@ -40,7 +52,6 @@ _LIKE = {"expand_as", "view_as", "reshape_as", "type_as", "to", "zeros_like", "o
 # A batch that asks for gradients of its own, as some models make their inputs do, is no parameter.
 _ASKING = {Tensor.requires_grad.__set__, Tensor.requires_grad_}  # type: ignore[attr-defined]
 _REPEATING = {"expand", "expand_as", "repeat", "tile", "broadcast_to"}
-_PICKING = {Tensor.__getitem__, torch.index_select, Tensor.index_select}
 
 
 class Following(TorchFunctionMode):
@@ -51,6 +62,38 @@ class Following(TorchFunctionMode):
         self._tape = tape
         kept = (*model.buffers(), *(p for p in model.parameters() if not p.requires_grad))
         self._constants = {id(tensor): tensor for tensor in kept}
+        # What a loop calls: the model or one of its parts.
+        self._entries = (model, *model.children())
+        self._depth = 0
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Follow operations, and know those of the model from those of the loop around it."""
+        with ExitStack() as undo:
+            for module in self._entries:
+                enter = module.register_forward_pre_hook(self._enter, with_kwargs=True)
+                undo.callback(enter.remove)
+                leave = module.register_forward_hook(self._leave, always_call=True)
+                undo.callback(leave.remove)
+            undo.enter_context(self)
+            yield
+
+    def _enter(self, _: nn.Module, args: Any, kwargs: Any) -> None:
+        if not self._depth and self._tape.knows_examples:
+            given = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
+            for place, tensor in enumerate(given):
+                # Beside other inputs, a list of numbers may be positions. Where it meets these,
+                # the dimensions tell.
+                numbers = place and tensor.dim() == 1 and not tensor.is_floating_point()
+                if not numbers and not self._is_constant(tensor):
+                    vars(tensor).pop(_CONSTANT, None)
+            for value in (*args, *kwargs.values()):
+                if isinstance(value, PackedSequence) and examples_of(value.data) is None:
+                    label_packed(value, None, self._tape.grouping.examples)
+        self._depth += 1
+
+    def _leave(self, *_: Any) -> None:
+        self._depth = max(0, self._depth - 1)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -62,16 +105,32 @@ class Following(TorchFunctionMode):
         if any(map(self.is_shared, tensors)):
             return self._use(func, args, kwargs, tensors)
         outputs = func(*args, **kwargs)
-        self._note(func, args, tensors, outputs)
+        self._note(func, args, kwargs, tensors, outputs)
         return outputs
 
     def run(
-        self, rule: Callable[..., Any], plain: Callable[..., Any], args: Any, kwargs: Any
+        self,
+        module: nn.Module,
+        rule: Callable[..., Any],
+        plain: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
     ) -> Any:
         """A module with a rule: as it is where no example goes in, and padded for picked rows."""
         tensors = list(_tensors(args, kwargs))
         if tensors and all(self.is_shared(x) or self._is_constant(x) for x in tensors):
-            return plain(*args, **kwargs)
+            outputs = plain(*args, **kwargs)
+            if isinstance(outputs, Tensor) and outputs in self._tape.derived:
+                again = partial(self._again, rule, args, kwargs)
+                if all(self._has_examples(x) and not self.is_shared(x) for x in tensors):
+                    self._tape.derived.add(replace(self._tape.derived[outputs], again=again))
+            return outputs
+        if any(map(self.is_shared, tensors)):
+            second = isinstance(module, nn.RNNBase) or getattr(module, "batch_first", True) is False
+            args, kwargs = _mapped(partial(self._own, int(second)), (args, kwargs))
+        if args and isinstance(args[0], PackedSequence) and isinstance(module, nn.RNNBase):
+            with torch._C.DisableTorchFunction():
+                return run_packed(rule, self._tape.grouping.examples, *args, **kwargs)
         owners = examples_of(tensors[0]) if tensors else None
         if owners is None:
             with torch._C.DisableTorchFunction():
@@ -83,6 +142,21 @@ class Following(TorchFunctionMode):
             )
         examples = self._tape.grouping.examples
         return padded(lambda x: rule(x, *args[1:], **kwargs), args[0], owners, examples)
+
+    def _again(self, rule: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return rule(*args, **kwargs)
+
+    def _own(self, dim: int, value: Any) -> Any:
+        """A shared value among the inputs of a rule, such as learned queries or first states."""
+        if not isinstance(value, Tensor) or not self.is_shared(value) or value.dim() <= dim:
+            return value
+        if value.shape[dim] != self._tape.grouping.examples:
+            return value
+        if not dim:
+            return own_rows(self._tape, value)
+        moved = self._derive(Tensor.transpose, "transpose", (value, 0, dim), {})
+        return own_rows(self._tape, moved).transpose(0, dim)
 
     def is_shared(self, value: object) -> bool:
         return value in self._tape.derived or (
@@ -99,9 +173,16 @@ class Following(TorchFunctionMode):
         return value.dim() > 0 and (len(value) % examples == 0 if examples else len(value) == 0)
 
     def _is_constant(self, tensor: Tensor) -> bool:
-        return id(tensor) in self._constants or getattr(tensor, _CONSTANT, False)
+        if id(tensor) in self._constants:
+            return True
+        marked: bool = getattr(tensor, _CONSTANT, False)
+        return marked and (self._depth > 0 or not self._has_examples(tensor))
 
-    def _note(self, func: Any, args: Any, tensors: list[Tensor], outputs: Any) -> None:
+    def _has_examples(self, tensor: Tensor) -> bool:
+        tape = self._tape
+        return tensor.dim() > 0 and tape.knows_examples and len(tensor) == tape.grouping.examples
+
+    def _note(self, func: Any, args: Any, kwargs: Any, tensors: list[Tensor], outputs: Any) -> None:
         """Mark what was computed from constants, and whose rows were picked."""
         constant = all(map(self._is_constant, tensors)) if tensors else func in _FACTORIES
         name = getattr(func, "__name__", "")
@@ -114,11 +195,20 @@ class Following(TorchFunctionMode):
                 for output in _tensors((outputs,), {}):
                     setattr(output, _CONSTANT, True)
             return
-        if func in _PICKING and tensors[0].requires_grad and isinstance(outputs, Tensor):
-            index = args[2] if len(args) > 2 and args[1] == 0 else args[1]
-            owners = picked(tensors[0], index, self._tape.grouping.examples)
-        else:
-            owners = next((o for t in tensors if (o := examples_of(t)) is not None), None)
+        if self._tape.knows_examples and tensors:
+            self._label(func, args, kwargs, tensors, outputs)
+
+    def _label(
+        self, func: Any, args: Any, kwargs: Any, tensors: list[Tensor], outputs: Any
+    ) -> None:
+        """Carry along whose rows they are."""
+        owners = next((o for t in tensors if (o := examples_of(t)) is not None), None)
+        if func in CHANGING_ROWS:
+            x, inside = tensors[0], self._depth > 0
+            # Rows that a loop picks from its data are the examples themselves.
+            rows = x.requires_grad or (inside and self._has_examples(x))
+            examples = self._tape.grouping.examples
+            owners = owners_after(func, args, kwargs, outputs, examples, rows=rows, inside=inside)
         if owners is not None:
             for output in _tensors((outputs,), {}):
                 label(output, owners)

@@ -101,9 +101,11 @@ class _OwnRows(Function):
 
 def own_rows(tape: Tape, value: Tensor) -> Tensor:
     """A derived value with a first dimension of examples, as a part of the batch."""
-    tiles = tape.derived[value].tiles if value in tape.derived else None
-    if tiles is not None:
-        return copies(tape, tiles, tuple(value.shape))
+    derived = tape.derived.get(value)
+    if derived is not None and derived.tiles is not None:
+        return copies(tape, derived.tiles, tuple(value.shape))
+    if derived is not None and derived.again is not None:
+        return derived.again()
     found: Tensor = apply(_OwnRows, tape.anchor, tape, (value,))
     return found
 

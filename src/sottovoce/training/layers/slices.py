@@ -60,7 +60,7 @@ class _Slices(Function):
             try:
                 with torch.enable_grad():
                     alone = ctx.operation(values, mine)
-            except RuntimeError as problem:
+            except (RuntimeError, ValueError, IndexError) as problem:
                 raise ctx.refuse() from problem
             if not _same(alone, _rows(outputs, example, examples)):
                 raise ctx.refuse()

@@ -6,7 +6,7 @@ computed from by autograd, with one vector-Jacobian product per group.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +25,8 @@ class Derived:
     """The table, row numbers and padding index that it was looked up with."""
     tiles: Tensor | None = None
     """The value that it repeats along its first dimension, once for every example."""
+    again: Callable[[], Tensor] | None = None
+    """Computes it as a part of the batch, if its first dimension turns out to be the examples."""
 
 
 class DerivedValues:
@@ -41,6 +43,9 @@ class DerivedValues:
 
     def __getitem__(self, value: Tensor) -> Derived:
         return self._values[id(value)]
+
+    def get(self, value: object) -> Derived | None:
+        return self._values.get(id(value))
 
     def add(self, derived: Derived) -> None:
         # Held until the pass ends, so that ids stay unique.

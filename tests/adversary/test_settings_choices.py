@@ -24,11 +24,13 @@ from sottovoce.errors import SottovoceError
 from sottovoce.privacy.accountants import pld, rdp
 from sottovoce.privacy.accountants.losses import PoissonGaussianLoss
 from sottovoce.privacy.guarantee import Relation
+from sottovoce.privacy.ledger import Ledger
 
 # Arguments that cannot be made up from the types of the fields.
 EXAMPLES: dict[str, dict[str, Any]] = {
     "NoisySum": {"noise_stds": (1.0,), "sampling_rate": 0.5, "sampling": "poisson"},
-    "TrainingRecipe": {"delta": 1e-6, "sampling_rate": 0.5},
+    "TrainingRecipe": {"method": "dp-sgd", "delta": 1e-6, "sampling_rate": 0.5},
+    "Privacy": {"population": 1000, "delta": 1e-6, "epsilon": 1.0, "owners": ("ann", "bob")},
     "Plan": {"delta": 1e-6},
     "FederateRecipe": {"delta": 1e-6, "mass_cap": 1.0, "unit": "user"},
     "Guarantee": {"delta": 1e-6, "reasons": ("a reason",)},
@@ -54,7 +56,8 @@ def _dataclasses() -> Iterator[type]:
 
 
 def _enum_fields(kind: type) -> dict[str, type[StrEnum]]:
-    hints = typing.get_type_hints(kind)
+    # Some names are imported for type checkers only.
+    hints = typing.get_type_hints(kind, localns={"Ledger": Ledger})
     found = {}
     for field in dataclasses.fields(kind):
         declared = hints[field.name]

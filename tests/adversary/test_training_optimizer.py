@@ -125,7 +125,7 @@ HABITS: list[Habit] = [
 @pytest.mark.parametrize("habit", HABITS)
 def test_a_loop_that_moves_weights_by_itself_is_refused(habit: Habit, method: str) -> None:
     training = begin(two_layers(), method)
-    with pytest.raises(SottovoceError, match=r"Expected (the training|gradients|weights)"):
+    with pytest.raises(SottovoceError, match=r"Expected (the training|gradients|weights|uses)"):
         run(training, habit)
     # Whoever ignores the error and goes on gets no statement for raw weights.
     assert training.step == 0

@@ -47,7 +47,8 @@ from sottovoce.privacy.recipes import (
 )
 
 CORPUS, RELEASED, MODELS, DEVICES = "communication.jsonl", "released", "models", "devices"
-REPORT = "report.html"
+LEAKY, REPAIRED = "leaky", "repaired"
+BOOK, REPORT = "people.book", "report.html"
 PHONE_USERS = 40
 """Users whose devices take part; the background model is trained on the other users' text."""
 
@@ -58,7 +59,7 @@ PHONE_USERS = 40
     default=Path("sottovoce-demo"), show_default=True, help="Output folder.",
 )  # fmt: skip
 @click.option(
-    "--size", type=click.IntRange(min=200), default=3000, show_default=True,
+    "--size", type=click.IntRange(min=200), default=6000, show_default=True,
     help="Number of utterances.",
 )  # fmt: skip
 def demo(output: Path, size: int) -> None:
@@ -74,6 +75,8 @@ def demo(output: Path, size: int) -> None:
     for made in (RELEASED, MODELS, DEVICES):
         shutil.rmtree(output / made, ignore_errors=True)
         (output / made).mkdir()
+    for made in (BOOK, f"{BOOK}.key"):
+        (output / made).unlink(missing_ok=True)
     _corpus(output, size, console)
     _recipes(console)
     summary = [
@@ -82,13 +85,26 @@ def demo(output: Path, size: int) -> None:
         *_federate(output, console),
     ]
     _summary(summary, console)
+    _book(output, console)
     page = output / REPORT
-    run_command(console, "report", output / RELEASED, output / MODELS, output / DEVICES, "-o", page)
+    _decide(
+        console, output / RELEASED / f"{REPAIRED}.jsonl.run.json", output / MODELS / "dp-sgd",
+        output / DEVICES, "--reference", output / MODELS / "sgd", "--policy", "research",
+        "-o", page,
+    )  # fmt: skip
     console.print(f"Report: [bold]{page}[/]")
 
 
+def _heading(console: Console, what: str, why: str) -> None:
+    console.print(f"\n[bold]{what}[/]\n   [dim italic]{why}[/]")
+
+
 def _corpus(output: Path, size: int, console: Console) -> None:
-    console.print("[bold]1. Make a corpus with users, names and numbers[/]")
+    _heading(
+        console,
+        "1. Make a corpus with users, names and numbers",
+        "Nobody's words: everything below can be shown around.",
+    )
     path = output / CORPUS
     run_command(console, "corpus", "make", "communication", "--size", size, "--seed", 1, "-o", path)
     table = Table(box=None, padding=(0, 2, 0, 3))
@@ -107,7 +123,11 @@ def _marked(utterance: Utterance) -> str:
 
 
 def _recipes(console: Console) -> None:
-    console.print("\n[bold]2. Claimed and true epsilon of published recipes[/]")
+    _heading(
+        console,
+        "2. Claimed and true epsilon of published recipes",
+        "A guarantee follows from what is executed, not from what a paper says.",
+    )
     print_comparison(recipes(), console)
 
 
@@ -116,25 +136,64 @@ Row = tuple[str, str, Any, Any]
 
 
 def _release(output: Path, console: Console) -> Iterator[Row]:
-    console.print("\n[bold]3. Release the transcripts with three strategies[/]")
-    for strategy, *options in (["typed"], ["word", "--epsilon", 6], ["entity", "--epsilon", 6]):
-        path = output / RELEASED / f"{strategy}.jsonl"
+    _heading(
+        console,
+        "3. Release the transcripts",
+        "A detector that was never measured on this text leaks; the policy stops it before you do.",
+    )
+    _run(console, "book", "init", output / BOOK, "--policy", "research")
+    evaluation = output / "evaluation.json"
+    run_command(
+        console, "deid", "evaluate", output / CORPUS, "--detector", "assistant",
+        "--labels", "built-in", "-o", evaluation,
+    )  # fmt: skip
+    ways: dict[str, tuple[str, list[object]]] = {
+        LEAKY: ("fast", []),
+        REPAIRED: ("assistant", ["--evaluation", evaluation, "--book", output / BOOK]),
+    }
+    for name, (detector, options) in ways.items():
+        path = output / RELEASED / f"{name}.jsonl"
         found = run_command(
-            console, "deid", output / CORPUS, "-o", path, "--strategy", strategy, *options,
-            "--detector", "gold", "--labels", "built-in", "--examples", 5,
+            console, "deid", output / CORPUS, "-o", path, "--strategy", "entity",
+            "--detector", detector, "--labels", "built-in", "--examples", 5, *options,
         )  # fmt: skip
-        first = next(iter(read(path)))
-        console.print(f"   {first.text}")
+        console.print(f"   {next(iter(read(path))).text}")
+        run_command(console, "deid", "attack", output / CORPUS, path, "--detector", detector)
+        _decide(console, f"{path}.run.json", "-o", output / f"{name}.html")
         replaced = sum(found["metrics"]["replaced"].values())
-        yield f"release: {strategy}", f"{replaced:,} tokens replaced", None, found["guarantee"]
+        yield f"release: {name}", f"{replaced:,} tokens replaced", None, found["guarantee"]
+
+
+def _book(output: Path, console: Console) -> None:
+    _heading(
+        console,
+        "7. The book",
+        "Releases about the same people add up, whoever makes them.",
+    )
+    for line in _run(console, "book", "show", output / BOOK).splitlines():
+        if line.startswith(("Total", "  to one")):
+            console.print(f"   {line}", markup=False, soft_wrap=True)
+
+
+def _decide(console: Console, *arguments: object) -> None:
+    """Run `report`, and print its decision with the reasons that matter most."""
+    found = run_command(console, "report", *arguments)
+    colour = {"green": "green", "amber": "yellow", "red": "red"}[found["level"]]
+    console.print(f"   [bold {colour}]{found['decision'].upper()}[/]")
+    for reason in found["reasons"][:2]:
+        console.print(f"   - {reason}", markup=False)
 
 
 def _train(output: Path, size: int, console: Console) -> Iterator[Row]:
-    console.print("\n[bold]4. Train an intent and slot model with three methods, and attack it[/]")
+    _heading(
+        console,
+        "4. Train an intent and slot model with three methods, and attack it",
+        "What privacy at epsilon 3 costs, and what the published shortcut gives for it.",
+    )
     ways: dict[str, list[Any]] = {
         "sgd": ["--method", "sgd", "--tuning", "frozen", "--learning-rate", 0.05, "--epochs", 30,
                 "--batch-size", 100],
-        "dp-sgd": ["--method", "dp-sgd", "--epsilon", 3],
+        "dp-sgd": ["--epsilon", 3, "--book", output / BOOK],
         "edp-sgd as printed": ["--method", "edp-sgd", "--as-printed", "--workers", 8,
                                "--noise-multiplier", 0.5, "--tuning", "frozen",
                                "--learning-rate", 0.05, "--epochs", 30,
@@ -161,7 +220,11 @@ def _train(output: Path, size: int, console: Console) -> Iterator[Row]:
 
 
 def _federate(output: Path, console: Console) -> Iterator[Row]:
-    console.print("\n[bold]5. Federate word counts in five rounds, and personalise[/]")
+    _heading(
+        console,
+        "5. Federate word counts in five rounds, and personalise",
+        "Devices send noisy counts; each adapts to its own user's names.",
+    )
     from sottovoce.personalize.nbest.formats import write_nbest
 
     utterances = list(read(output / CORPUS))
@@ -174,7 +237,8 @@ def _federate(output: Path, console: Console) -> Iterator[Row]:
     run_command(console, "lm", "train", folder / "public.txt", "--order", 3, "-o", folder / "lm")
     run = run_command(
         console, "federate", folder / "nbest.jsonl", "--vocabulary", folder / "lm",
-        "--epsilon", 1, "--rounds", 5, "--runner", "in-process", "-o", folder / "marginals",
+        "--epsilon", 1, "--rounds", 5, "--runner", "in-process", "--book", output / BOOK,
+        "-o", folder / "marginals",
     )  # fmt: skip
     found = run_command(
         console, "rescore", folder / "nbest.jsonl", "--lm", folder / "lm",
@@ -190,7 +254,7 @@ def _federate(output: Path, console: Console) -> Iterator[Row]:
 
 
 def _summary(rows: list[Row], console: Console) -> None:
-    console.print("\n[bold]6. Summary[/]")
+    _heading(console, "6. Summary", "What was claimed beside what is true, and what it was worth.")
     table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1))
     for heading in ("stage", "utility", "claimed", "true epsilon", "protects one"):
         table.add_column(heading, justify="right" if "epsilon" in heading else "left")
@@ -205,23 +269,27 @@ def _summary(rows: list[Row], console: Console) -> None:
 
 def run_command(console: Console, *arguments: object) -> dict[str, Any]:
     """Print and run `sottovoce arguments --json`; its output is returned, not printed."""
+    found: dict[str, Any] = json.loads(_run(console, *arguments, "--json") or "{}")
+    return found
+
+
+def _run(console: Console, *arguments: object) -> str:
+    """Print a command without `--json`, run it in this process, and return what it prints."""
     from sottovoce.cli.main import sottovoce
 
     words = [str(each) for each in arguments]
-    shown = " ".join(shlex.quote(word) for word in words)
+    shown = " ".join(shlex.quote(word) for word in words if word != "--json")
     console.print(f"   [dim]$ sottovoce {shown}[/]", soft_wrap=True)
     output = io.StringIO()
     try:
         with redirect_stdout(output), redirect_stderr(io.StringIO()):
-            sottovoce.main([*words, "--json"], standalone_mode=False)
+            sottovoce.main(words, standalone_mode=False)
     except SystemExit as end:
         if end.code and not (words[0] == "report" and end.code in (1, 3)):  # its decisions
             raise SottovoceError(
                 f"The command `sottovoce {words[0]}` failed with exit code {end.code}."
             ) from end
-    text = output.getvalue()
-    found: dict[str, Any] = json.loads(text) if text.strip() else {}
-    return found
+    return output.getvalue()
 
 
 def recipes() -> Iterator[tuple[str, Statement]]:

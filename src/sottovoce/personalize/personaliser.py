@@ -71,6 +71,7 @@ class Personaliser:
     With caps the `budget` protects the user, without them each utterance; without a budget nothing
     is ever sent.
 
+    >>> from sottovoce.personalize.nbest.lists import Hypothesis
     >>> words = Vocabulary(("call", "mum", "mom", "<unk>"), [0.4, 0.2, 0.2, 0.2])
     >>> device = Personaliser(words, user="ann")
     >>> readings = Hypothesis("call mom", score=-1.0), Hypothesis("call mum", score=-1.1)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from sottovoce import _validate
 from sottovoce.errors import CannotAccount, InvalidInput, SottovoceError
 from sottovoce.privacy.accounting import Entry, derive, several_runs
 from sottovoce.privacy.facts import fact_from_json
@@ -34,6 +35,9 @@ class Part:
     group_size: int | None = None
     assumptions: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _validate.parse_choices(self)
 
     @classmethod
     def of(cls, name: str, ledger: Ledger, delta: float, group_size: int | None = None) -> Self:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from sottovoce import _validate
 from sottovoce.audit.result import AuditResult
 from sottovoce.errors import InvalidInput, SottovoceError
 from sottovoce.io.run import RUN, SUFFIX
@@ -47,6 +48,9 @@ class Doubt:
     kind: Kind
     sentence: str
     fatal: bool = True
+
+    def __post_init__(self) -> None:
+        _validate.parse_choices(self)
 
 
 def sha256(path: Path) -> str:

@@ -27,7 +27,7 @@ class Form(StrEnum):
 
 def exported(report: Report, form: Form) -> dict[str, Any]:
     """The report in this form."""
-    return registry_entry(report) if form is Form.REGISTRY else nist_statement(report)
+    return registry_entry(report) if Form(form) == Form.REGISTRY else nist_statement(report)
 
 
 def registry_entry(report: Report) -> dict[str, Any]:

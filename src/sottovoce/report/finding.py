@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any
 
+from sottovoce import _validate
+
 
 class Level(StrEnum):
     RED = "red"
@@ -33,6 +35,9 @@ class Finding:
     stage: str
     rule: str
     sentence: str
+
+    def __post_init__(self) -> None:
+        _validate.parse_choices(self)
 
     @property
     def order(self) -> tuple[int, int]:

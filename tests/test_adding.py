@@ -642,7 +642,7 @@ def test_registered_attacks_run_from_the_command_line(
     result = run_cli("--plugin", plugin, *args)
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)["types"]["LOC"]["attacks"]
-    assert [each["attack"] for each in found] == ["prior to posterior", "parrot"]
+    assert [each["attack"] for each in found] == ["prior to posterior", "kept values", "parrot"]
 
 
 def test_a_reader_without_the_plug_in_can_attack_a_release_of_its_strategy(
